@@ -1,5 +1,6 @@
 """The experiment with runs that are made by the model; real ones are in tests/clients/test_whatif.py."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +24,8 @@ def test_a_prediction_is_checked_against_a_second_run(monkeypatch: pytest.Monkey
     cluster: Any = SimpleNamespace(events=[])
 
     def carry_out(run: Any, _world: Any) -> None:
-        group = behaviour(process("a", START, FREEZE), process("b", START))
+        members = (process("a", START, FREEZE), process("b", START))
+        group = behaviour(*(replace(each, rebalance_timeout_ms=TRIAL.times.max_poll_ms) for each in members))
         changed = apply_settings(group, TRIAL.change) if run.group.endswith("after") else group
         cluster.events = list(replay(changed).events)
         for at, event in enumerate(cluster.events):

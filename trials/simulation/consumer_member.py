@@ -3,7 +3,6 @@
 It takes the place of a scripted member (`member.SimulatedMember`) in the same simulation.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +13,8 @@ from ottla.client.membership.values import MemberState
 from ottla.groups import commands
 from ottla.groups.assignors import Assignor
 from ottla.groups.assignors import assignors as all_assignors
-from ottla.groups.commands import CommitResult, HeartbeatResult, JoinResult, Result, SyncResult
+from ottla.groups.commands import CommitResult, JoinResult, Result
+from ottla.history.whatif.requests import command_of, report_result
 from ottla.protocol.errors import ErrorCode
 from trials.simulation.consumers import MemberKind
 from trials.simulation.member import GROUP_ID, MemberConfig, Network
@@ -175,7 +175,9 @@ class ConsumerMember:
         def on_response(result: Result) -> None:
             if not sent.is_over and self.is_alive:
                 sent.is_over = True
-                self._on_result(request, result)
+                if isinstance(result, JoinResult) and result.skip_assignment:
+                    self.kept_generation = result.generation
+                report_result(self._membership, request, result, self._network.now_ms)
                 self._work()
 
         def timed_out() -> None:
@@ -186,78 +188,16 @@ class ConsumerMember:
 
         if isinstance(request, values.JoinGroup):
             self.rejoin_reasons.append(request.reason)
-        self._network.send(self, self._command(request), on_response)
+        config = self.config
+        make = command_of(
+            request,
+            client_id=config.name,
+            client_host="/127.0.0.1",
+            new_member_id=lambda: self._network.next_member_id(config.instance_id or config.name),
+        )
+        self._network.send(self, make, on_response)
         is_join = isinstance(request, values.JoinGroup)
         self._network.later(self._membership.settings.join_timeout_ms if is_join else REQUEST_TIMEOUT_MS, timed_out, self)
-
-    def _command(self, request: values.GroupRequest) -> Callable[[int], commands.Request]:
-        config = self.config
-        match request:
-            case values.JoinGroup():
-                return lambda reply_to: commands.JoinGroup(
-                    reply_to=reply_to,
-                    group_id=request.group_id,
-                    member_id=request.member_id,
-                    instance_id=request.instance_id,
-                    client_id=config.name,
-                    client_host="/127.0.0.1",
-                    session_timeout_ms=request.session_timeout_ms,
-                    rebalance_timeout_ms=request.rebalance_timeout_ms,
-                    protocol_type=request.protocol_type,
-                    protocols=request.protocols,
-                    reason=request.reason,
-                    require_known_member_id=True,
-                    supports_skip_assignment=True,
-                    new_member_id=self._network.next_member_id(config.instance_id or config.name),
-                )
-            case values.SyncGroup():
-                return lambda reply_to: commands.SyncGroup(
-                    reply_to=reply_to,
-                    group_id=request.group_id,
-                    generation=request.generation,
-                    member_id=request.member_id,
-                    instance_id=request.instance_id,
-                    protocol_type=request.protocol_type,
-                    protocol_name=request.protocol_name,
-                    assignments=request.assignments,
-                )
-            case values.Heartbeat():
-                return lambda reply_to: commands.Heartbeat(
-                    reply_to=reply_to,
-                    group_id=request.group_id,
-                    generation=request.generation,
-                    member_id=request.member_id,
-                    instance_id=request.instance_id,
-                )
-            case values.LeaveGroup():
-                leaving = commands.LeavingMember(member_id=request.member_id, instance_id=request.instance_id, reason=request.reason)
-                return lambda reply_to: commands.LeaveGroup(reply_to=reply_to, group_id=request.group_id, members=(leaving,))
-            case _:
-                raise AssertionError(f"{request} is not for the coordinator")
-
-    def _on_result(self, request: values.GroupRequest, result: Result) -> None:
-        membership, now_ms = self._membership, self._network.now_ms
-        match request, result:
-            case values.JoinGroup(), JoinResult():
-                if result.skip_assignment:
-                    self.kept_generation = result.generation
-                members = tuple(values.JoinedMember(each.member_id, each.instance_id, each.metadata) for each in result.members)
-                response = values.JoinResponse(
-                    error=result.error,
-                    generation=result.generation,
-                    protocol_name=result.protocol_name,
-                    leader=result.leader,
-                    member_id=result.member_id,
-                    skip_assignment=result.skip_assignment,
-                    members=members,
-                )
-                membership.on_join(request, response, now_ms)
-            case values.SyncGroup(), SyncResult():
-                membership.on_sync(request, values.SyncResponse(error=result.error, assignment=result.assignment), now_ms)
-            case values.Heartbeat(), HeartbeatResult():
-                membership.on_heartbeat(request, result.error, now_ms)
-            case _:
-                pass
 
     def _commit(self) -> None:
         generation, member_id = self._membership.generation, self._membership.member_id

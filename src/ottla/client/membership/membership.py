@@ -81,6 +81,12 @@ class HeartbeatTimers:
         """The application has called poll; the network's thread may learn of it later."""
         self.polled_ms = max(self.polled_ms, now_ms)
 
+    def skip(self, until_ms: float) -> None:
+        """Heartbeats were answered until then."""
+        self._next_ms = until_ms + self._settings.heartbeat_interval_ms
+        self.reset_session(until_ms)
+        self._failures = 0
+
     @property
     def due_ms(self) -> float:
         """When the next heartbeat is due."""
@@ -263,6 +269,12 @@ class Membership:
         if self.has_poll_expired and self._timers.is_poll_over(now_ms):
             self._evidence.polled_late(self._timers.polled_ms, now_ms)
         self._timers.poll(now_ms)
+
+    def skip_heartbeats(self, until_ms: float) -> None:
+        """Heartbeats were sent and answered until then, without a step for each; the next one is due an interval later."""
+        self._timers.skip(until_ms)
+        self._evidence.heartbeat_sent_ms = until_ms
+        self._evidence.heartbeat_answered(until_ms, is_rejoin_due=False)
 
     def find_coordinator(self) -> None:
         """A request needs the coordinator, although there is no subscription."""

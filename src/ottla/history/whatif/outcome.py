@@ -120,6 +120,8 @@ def _cause(event: GroupEvent, origin: Origin, behaviour: GroupBehaviour, process
         if action.kind is ActionKind.CLOSE:
             return Cause.LEAVE_CLOSE
         return Cause.COLD_START if event.state_from == "Empty" else Cause.JOIN_NEW
+    if action.kind is ActionKind.SILENCE and event.trigger == "POLL_TIMEOUT":
+        return Cause.POLL_TIMEOUT
     return action.cause if action.kind is ActionKind.RESUBSCRIBE else _CAUSES[action.kind]
 
 

@@ -140,8 +140,12 @@ def search(behaviour: GroupBehaviour, *, at_most: float, recorded: Settings = RE
 
 
 def _candidates(behaviour: GroupBehaviour) -> Iterable[Settings]:
-    sessions = _values(_absences(behaviour.processes), [each.session_timeout_ms for each in behaviour.processes])
-    polls = _values(_poll_gaps(behaviour.processes), [each.rebalance_timeout_ms for each in behaviour.processes])
+    restarts = [length for process in behaviour.processes for length in _restart_lengths(process)]
+    silences = _lengths(behaviour.processes, ActionKind.SILENCE)
+    gaps = _lengths(behaviour.processes, ActionKind.POLL_GAP)
+    # Static members outlast a restart by their session. A silent process does not poll either.
+    sessions = _values(silences + restarts, [each.session_timeout_ms for each in behaviour.processes])
+    polls = _values(gaps + sorted(silences)[-1:], [each.rebalance_timeout_ms for each in behaviour.processes])
     has_restarts = any(_restart_lengths(each) and each.instance_id is None for each in behaviour.processes)
     for session_ms, poll_ms, is_static in product([None, *sessions], [None, *polls], [None, True] if has_restarts else [None]):
         yield Settings(session_timeout_ms=session_ms, max_poll_interval_ms=poll_ms, is_static=is_static)
@@ -161,25 +165,9 @@ def _values(lengths_ms: Iterable[int], recorded_ms: Iterable[int]) -> list[int]:
     return sorted({values[at * (len(values) - 1) // (CANDIDATES_MAX - 1)] for at in range(CANDIDATES_MAX)})
 
 
-def _absences(processes: Iterable[Process]) -> list[int]:
-    """Silences, and times between the end of a process and its return (which matter to static members)."""
-    processes = list(processes)
-    silences = [
-        action.length_ms + action.uncertain_ms
-        for process in processes
-        for action in process.actions
-        if action.kind is ActionKind.SILENCE and action.until_ms is not None
-    ]
-    return silences + [length for process in processes for length in _restart_lengths(process)]
-
-
-def _poll_gaps(processes: Iterable[Process]) -> list[int]:
-    return [
-        action.length_ms + action.uncertain_ms
-        for process in processes
-        for action in process.actions
-        if action.kind is ActionKind.POLL_GAP and action.until_ms is not None
-    ]
+def _lengths(processes: Iterable[Process], kind: ActionKind) -> list[int]:
+    actions = (action for process in processes for action in process.actions)
+    return [action.length_ms + action.uncertain_ms for action in actions if action.kind is kind and action.until_ms is not None]
 
 
 def _restart_lengths(process: Process) -> list[int]:

@@ -1,8 +1,9 @@
 """Replays a group's behaviour through the group coordinator in virtual time.
 
-The coordinator is the broker's own, with its timers; only the members are modelled. Nothing is random, so equal behaviour gives equal
-results. Heartbeats are not simulated one by one: a session is extended to the last heartbeat that its process will send, and members send
-a real one when the group has changed, as late after the change as the recorded group took.
+The coordinator is the broker's own, with its timers, and the members run the membership of `ottla.Consumer`; only their processes are
+modelled. Nothing is random, so equal behaviour gives equal results. Heartbeats are not simulated one by one: a session that ends is
+extended to the next thing that happens, and members send a real one when the group has changed, as late after the change as the recorded
+group took.
 """
 
 from bisect import bisect_right
@@ -12,15 +13,15 @@ from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
 from ottla.coordinator.coordinator import FinishLoading
-from ottla.groups.assignors import NO_RACKS, find_assignor
+from ottla.groups.assignors import find_assignor
 from ottla.groups.classic.group import find_group
-from ottla.groups.commands import Command, GroupEffects, JoinResult
+from ottla.groups.commands import Command, GroupEffects
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.events import GroupEvent
 from ottla.groups.settings import GroupSettings
 from ottla.history.whatif.behaviour import Action, ActionKind, GroupBehaviour, Reaction
-from ottla.history.whatif.member import RETRY_MS, MakeRequest, ModelMember, PartitionStops, Phase
-from ottla.protocol.wire.consumer_protocol import encode_assignment
+from ottla.history.whatif.member import RETRY_MS, ModelMember, PartitionStops
+from ottla.history.whatif.requests import MakeCommand
 
 MARGIN_MS: Final = 60_000
 """How long a replay goes on after the last timeout that an action may cause."""
@@ -102,11 +103,11 @@ class _Replay:
 
     # The members' environment
 
-    def send(self, request: MakeRequest, receive: Callable[[Any], None]) -> None:
-        """Send a request; `receive` gets its result."""
+    def send(self, make: MakeCommand, receive: Callable[[Any], None]) -> None:
+        """Send a command; `receive` gets its result."""
         self._queued += 1
         self._receivers[self._queued] = receive
-        self._submit(request(self._queued))
+        self._submit(make(self._queued))
 
     def later(self, delay_ms: int, act: Callable[[], None]) -> None:
         """Call `act` after `delay_ms`."""
@@ -118,15 +119,19 @@ class _Replay:
         self._by_id[member_id] = self._by_name[process]
         return member_id
 
-    def assign(self, result: JoinResult) -> tuple[tuple[str, bytes], ...]:
-        """The assignment of the members in a leader's JoinGroup response, with the partitions that the topics have now."""
-        subscribers = [self._by_id[each.member_id].subscriber(each.member_id) for each in result.members]
-        assignment = self.assignor.assign(subscribers, self._partition_counts(), NO_RACKS)
-        return tuple((member_id, encode_assignment(partitions)) for member_id, partitions in assignment.items())
+    def partition_counts(self) -> Mapping[str, int]:
+        """The partitions of each topic now."""
+        counts = self._behaviour.partition_counts
+        at = bisect_right(counts, self.now_ms, key=lambda each: each[0]) - 1
+        return counts[max(at, 0)][1] if counts else {}
 
     def sync_delay_ms(self) -> int:
         """How long the leader took at this time."""
         return self._reaction().sync_ms
+
+    def keep_session(self, member_id: str, instance_id: str | None) -> None:
+        """Heartbeats of this member have reached the coordinator until now."""
+        self._extend_session(member_id, instance_id, self.now_ms)
 
     # Time
 
@@ -137,8 +142,9 @@ class _Replay:
     def _step(self) -> bool:
         """Do what comes next, timers before actions of the same time; False at the end."""
         deadline_ms = self._coordinator.next_deadline_ms()
-        action_ms = self._queue[0][0] if self._queue else None
-        next_ms = min(each for each in (deadline_ms, action_ms, self._ends_ms) if each is not None)
+        next_ms = self._queue[0][0] if self._queue else self._ends_ms
+        if deadline_ms is not None and deadline_ms < next_ms:
+            next_ms = deadline_ms
         if next_ms >= self._ends_ms:
             return False
         if next_ms > self.now_ms:
@@ -153,19 +159,23 @@ class _Replay:
         return True
 
     def _extend_sessions(self) -> None:
-        """Extend each session that ends now and whose process sends heartbeats, to the last one that it will send."""
+        """Extend each session that ends now and whose process sends heartbeats, until something happens."""
         group = find_group(self._coordinator.state, self.group_id)
         if group is None:
             return
+        until_ms = self._queue[0][0] if self._queue else self._ends_ms
         for member_id, member in list(group.members.items()):
-            if member.session.at_ms is None or member.session.at_ms > self.now_ms or member.is_new:
-                continue
-            last_ms = self._by_id[member_id].last_heartbeat_ms(member_id, self._ends_ms)
-            if last_ms + member.session_timeout_ms > self.now_ms:
-                self._coordinator.fast_heartbeat(self.group_id, group.generation, member_id, member.instance_id, timer_ms=last_ms)
+            is_over = member.session.at_ms is not None and member.session.at_ms <= self.now_ms
+            if is_over and self._by_id[member_id].keeps(member_id):
+                self._extend_session(member_id, member.instance_id, until_ms)
+
+    def _extend_session(self, member_id: str, instance_id: str | None, until_ms: int) -> None:
+        group = find_group(self._coordinator.state, self.group_id)
+        if group is not None:
+            self._coordinator.fast_heartbeat(self.group_id, group.generation, member_id, instance_id, timer_ms=until_ms)
 
     def _is_running(self) -> bool:
-        return any(member.phase is not Phase.GONE for member in self._members)
+        return any(member.is_running for member in self._members)
 
     # Actions
 
@@ -183,10 +193,10 @@ class _Replay:
     def _rejoin_leader(self, index: int) -> None:
         group = self._coordinator.state.groups.get(self.group_id)
         leader = self._by_id.get(group.leader or "") if group is not None else None
-        if leader is not None and leader.phase in (Phase.JOINING, Phase.SYNCING):
+        if leader is not None and leader.is_joining:
             # It did so after the rebalance that the replay has not finished yet.
             self.later(RETRY_MS, lambda: self._rejoin_leader(index))
-        elif leader is not None and leader.phase is Phase.OWNING:
+        elif leader is not None and leader.is_running:
             self._leader_origin = index
             leader.rejoin("cached metadata has changed")
             self._leader_origin = None
@@ -233,9 +243,3 @@ class _Replay:
         reactions = self._behaviour.reactions
         at = bisect_right(reactions, self.now_ms, key=lambda each: each.at_ms) - 1
         return reactions[max(at, 0)] if reactions else DEFAULT_REACTION
-
-    def _partition_counts(self) -> Mapping[str, int]:
-        """The partitions of each topic now."""
-        counts = self._behaviour.partition_counts
-        at = bisect_right(counts, self.now_ms, key=lambda each: each[0]) - 1
-        return counts[max(at, 0)][1] if counts else {}

@@ -236,6 +236,23 @@ def test_a_static_member_that_does_not_poll_sends_no_leave() -> None:
     assert driven.member.has_lost_partitions
 
 
+def test_heartbeats_of_a_quiet_time_can_be_skipped() -> None:
+    driven = Driven(max_poll_interval_ms=10_000_000).start().stable()
+    driven.now = 3_600_000
+    driven.member.skip_heartbeats(driven.now)
+    driven.nothing(1_999)
+    driven.member.on_heartbeat(driven.next(Heartbeat, 1), E.NONE, driven.now)
+    driven.member.skip_heartbeats(driven.now)
+    driven.next(FindCoordinator, 6_000)
+
+
+def test_heartbeats_that_were_skipped_say_nothing_of_polls() -> None:
+    driven = Driven().start().stable()
+    driven.member.skip_heartbeats(20_000)
+    driven.next(LeaveGroup, 20_000)
+    assert driven.member.has_poll_expired
+
+
 def test_the_session_is_checked_before_the_polls() -> None:
     driven = Driven(max_poll_interval_ms=6_000).start().stable()
     driven.next(FindCoordinator, 6_000)

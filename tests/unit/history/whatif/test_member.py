@@ -1,64 +1,20 @@
 """A member in an environment written for the test: nothing else is needed to run it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ottla.groups.assignors import Assignor
 from ottla.groups.assignors.range import ASSIGNOR
-from ottla.groups.commands import Heartbeat, JoinGroup, JoinResult, LeaveGroup, Request, SyncGroup
+from ottla.groups.commands import JoinGroup, JoinResult, Request
 from ottla.groups.events import GroupEvent
 from ottla.history.whatif.behaviour import Action, ActionKind, Process
-from ottla.history.whatif.member import (
-    Environment,
-    ModelMember,
-    PartitionStops,
-    heartbeat_request,
-    join_request,
-    leave_request,
-    partitions_of,
-    stop_times,
-    sync_request,
-)
+from ottla.history.whatif.member import Environment, ModelMember, PartitionStops, partitions_of
 from ottla.history.whatif.replay import replay
 from ottla.protocol.errors import ErrorCode
-from tests.support.kit.group_behaviours import POLL_MS, behaviour, process
-
-
-def test_heartbeats_stop_with_silences_ends_and_poll_gaps_that_are_too_long() -> None:
-    actions = (
-        Action(at_ms=0, kind=ActionKind.START),
-        Action(at_ms=1_000, kind=ActionKind.POLL_GAP, until_ms=1_000 + POLL_MS),
-        Action(at_ms=20_000, kind=ActionKind.POLL_GAP, until_ms=20_001 + POLL_MS),
-        Action(at_ms=50_000, kind=ActionKind.SILENCE, until_ms=50_500),
-        Action(at_ms=60_000, kind=ActionKind.CLOSE),
-    )
-    assert stop_times(process("a", *actions)) == [20_000 + POLL_MS, 50_000, 60_000]
-
-
-PROCESS = Process(
-    name="a",
-    client_id="consumer",
-    client_host="/h",
-    instance_id="i",
-    session_timeout_ms=6_000,
-    rebalance_timeout_ms=8_000,
-    topics=frozenset(),
-    actions=(),
-)
-
-
-def test_every_request_has_the_members_identity() -> None:
-    made = [
-        join_request("g", PROCESS, "m", assignor="range", metadata=b"", reason=None, new_id="n")(1),
-        sync_request("g", PROCESS, "m", 3, assignor="range", assignments=())(2),
-        heartbeat_request("g", PROCESS, "m", 3)(3),
-        leave_request("g", PROCESS, "m", "why")(4),
-    ]
-    assert [type(each) for each in made] == [JoinGroup, SyncGroup, Heartbeat, LeaveGroup]
-    assert [each.reply_to for each in made] == [1, 2, 3, 4]
-    assert {each.group_id for each in made} == {"g"}
-
+from tests.support.kit.group_behaviours import POLL_MS, SESSION_MS, behaviour, process
 
 ALL = partitions_of({"t": [0, 1, 2], "u": [0]})
 NONE = partitions_of({})
@@ -96,7 +52,7 @@ class Recorder:
     """Keeps requests and their receivers."""
 
     group_id = "g"
-    assignor = ASSIGNOR
+    assignor: Assignor = ASSIGNOR
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -112,11 +68,14 @@ class Recorder:
     def new_member_id(self, process: str) -> str:
         return f"{process}-{len(self.sent)}"
 
-    def assign(self, result: JoinResult) -> tuple[tuple[str, bytes], ...]:
-        return ()
+    def partition_counts(self) -> Mapping[str, int]:
+        return {"t": 6}
 
     def sync_delay_ms(self) -> int:
         return 0
+
+    def keep_session(self, member_id: str, instance_id: str | None) -> None:
+        raise AssertionError("it is no member yet")
 
 
 def test_a_member_joins_again_with_the_id_that_it_gets() -> None:
@@ -136,7 +95,11 @@ START, OTHER = Action(at_ms=1_000, kind=ActionKind.START), process("z", Action(a
 
 def triggers(*actions: Action, instance_id: str | None = None, protocol: str = "range") -> list[tuple[int, str]]:
     """What the second member triggers after both have settled."""
-    group = behaviour(process("a", START, *actions, instance_id=instance_id), OTHER, protocol=protocol)
+    return triggers_of(process("a", START, *actions, instance_id=instance_id), protocol=protocol)
+
+
+def triggers_of(member: Process, *, protocol: str = "range") -> list[tuple[int, str]]:
+    group = behaviour(member, OTHER, protocol=protocol)
     return [(event.at_ms, event.trigger or event.kind) for event in _of(replay(group).events)]
 
 
@@ -165,14 +128,28 @@ def back(at_ms: int) -> Action:
         ([silence(25_900)], []),
         ([silence(28_000)], [(26_000, "EXPIRE_HEARTBEAT"), (28_000, "JOIN_NEW")]),
         ([gap(29_900)], []),
+        ([gap(20_000 + POLL_MS)], []),
         ([gap(35_000)], [(30_000, "POLL_TIMEOUT"), (35_000, "JOIN_NEW")]),
         ([gap(None)], [(30_000, "POLL_TIMEOUT")]),
         ([CLOSE, back(21_000)], [(20_000, "LEAVE"), (21_000, "JOIN_NEW")]),
         ([CRASH], [(26_000, "EXPIRE_HEARTBEAT")]),
+        # Its last heartbeat came when it fell silent.
+        ([silence(40_000), Action(at_ms=23_000, kind=ActionKind.CRASH)], [(26_000, "EXPIRE_HEARTBEAT")]),
         # The rebalance of the new process waits for the old member id until its session ends.
         ([CRASH, back(22_000)], [(22_000, "JOIN_NEW"), (26_000, "EXPIRE_HEARTBEAT")]),
     ],
-    ids=["short silence", "long silence", "short gap", "long gap", "endless gap", "restart", "crash", "crash and restart"],
+    ids=[
+        "short silence",
+        "long silence",
+        "short gap",
+        "gap of the whole interval",
+        "long gap",
+        "endless gap",
+        "restart",
+        "crash",
+        "silence and crash",
+        "crash and restart",
+    ],
 )
 def test_dynamic_members(actions: list[Action], expected: list[tuple[int, str]]) -> None:
     assert triggers(*actions) == expected
@@ -208,3 +185,20 @@ def test_another_subscription_is_a_rebalance() -> None:
 def test_a_cooperative_member_revokes_what_it_loses_and_joins_again() -> None:
     found = triggers(CLOSE, back(30_000), protocol="cooperative-sticky")
     assert [code for _, code in found] == ["LEAVE", "JOIN_NEW", "LEADER_REJOIN"]
+
+
+@pytest.mark.parametrize(
+    ("until_ms", "expected"),
+    [(29_900, []), (30_100, [(30_100, "POLL_TIMEOUT"), (30_100, "JOIN_NEW")])],
+    ids=["shorter than the poll interval", "longer"],
+)
+def test_a_heartbeat_thread_that_wakes_after_the_poll_interval_leaves(until_ms: int, expected: list[tuple[int, str]]) -> None:
+    member = replace(process("a", START, silence(until_ms)), session_timeout_ms=10 * SESSION_MS)
+    assert triggers_of(member) == expected
+
+
+def test_a_member_that_wakes_in_a_poll_gap_polls_when_the_gap_is_over() -> None:
+    assert triggers(silence(22_000), Action(at_ms=21_000, kind=ActionKind.POLL_GAP, until_ms=35_000)) == [
+        (30_000, "POLL_TIMEOUT"),
+        (35_000, "JOIN_NEW"),
+    ]

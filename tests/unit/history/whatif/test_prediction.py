@@ -1,10 +1,24 @@
-"""TODO"""
+"""What other settings change in a replay, how well a replay agrees with the record, and the search for settings."""
+
+from dataclasses import replace
+
+import pytest
 
 from ottla.history.sources.evidence import Cause, Kind, Source
 from ottla.history.sources.group_events import evidence_of_event
 from ottla.history.whatif.behaviour import Action, ActionKind
 from ottla.history.whatif.outcome import Outcome, ReplayedRebalance
-from ottla.history.whatif.prediction import CANDIDATES_MAX, Agreement, agreement, compare, evidence_of_group, find_settings, predict, search
+from ottla.history.whatif.prediction import (
+    CANDIDATES_MAX,
+    Agreement,
+    agreement,
+    compare,
+    evidence_of_group,
+    find_settings,
+    outcome_with,
+    predict,
+    search,
+)
 from ottla.history.whatif.replay import replay
 from ottla.history.whatif.settings import Settings
 from tests.support.kit.evidence import EvidenceLog
@@ -61,8 +75,8 @@ def silences(*lengths_ms: int) -> tuple[Action, ...]:
 
 
 def test_the_smallest_session_that_is_enough() -> None:
-    group = behaviour(process("a", START, *silences(8_000, 14_000, 22_000)), process("b", START), ended_ms=3_600_000)
-    result = search(group, at_most=2)
+    silent = replace(process("a", START, *silences(8_000, 14_000, 22_000)), rebalance_timeout_ms=60_000)
+    result = search(behaviour(silent, process("b", START), ended_ms=3_600_000), at_most=2)
     assert [option.settings for option in result.front] == [
         Settings(),
         Settings(session_timeout_ms=11_000),
@@ -70,6 +84,15 @@ def test_the_smallest_session_that_is_enough() -> None:
     ]
     assert [option.outcome.unplanned for option in result.front] == [6, 4, 2]
     assert result.best is result.front[-1]
+
+
+def test_a_silence_that_is_longer_than_the_poll_interval_needs_that_longer_too() -> None:
+    group = behaviour(process("a", START, *silences(8_000, 14_000)), process("b", START), ended_ms=3_600_000)
+    best = search(group, at_most=0).best
+    assert best is not None
+    assert best.settings == Settings(session_timeout_ms=18_000, max_poll_interval_ms=18_000)
+    only_session = outcome_with(group, Settings(session_timeout_ms=18_000))
+    assert [each.cause for each in only_session.rebalances if not each.planned] == [Cause.POLL_TIMEOUT]
 
 
 def test_one_change_is_tried_before_two() -> None:
@@ -92,10 +115,12 @@ def test_a_goal_that_cannot_be_met_has_no_best() -> None:
     assert search(group, at_most=0).best is None
 
 
-def test_many_absences_give_few_candidates() -> None:
+@pytest.mark.parametrize(("poll_ms", "poll_values"), [(60_000, 1), (10_000, 2)], ids=["of the session", "of both timeouts"])
+def test_many_absences_give_few_candidates(poll_ms: int, poll_values: int) -> None:
     lengths = tuple(range(7_000, 27_000, 1_000))
-    group = behaviour(process("a", START, *silences(*lengths)), process("b", START), ended_ms=3_600_000)
-    assert search(group, at_most=0).tried <= CANDIDATES_MAX + 1
+    silent = replace(process("a", START, *silences(*lengths)), rebalance_timeout_ms=poll_ms)
+    group = behaviour(silent, process("b", START), ended_ms=3_600_000)
+    assert search(group, at_most=0).tried <= (CANDIDATES_MAX + 1) * poll_values
 
 
 SILENCE = Action(at_ms=20_000, kind=ActionKind.SILENCE, until_ms=28_000)
