@@ -186,7 +186,7 @@ def test_seek_pause_and_resume(make: Make, new_topic: Callable[..., str]) -> Non
     assert values(read(consumer, 1)) == [0]
     with pytest.raises(KafkaException) as refused:
         consumer.seek(TopicPartition(topic, 7, 0))
-    assert refused.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
+    assert refused.value.args[0].code() == KafkaError._STATE
 
 
 def test_partitions_assigned_by_hand(make: Make, new_topic: Callable[..., str]) -> None:

@@ -129,7 +129,12 @@ def called(module: Any, broker: Any, topic: str, group: str) -> dict[str, Any]:
             "assign more": lambda: consumer.incremental_assign([where(1)]),
             "take away": lambda: consumer.incremental_unassign([where(1)]),
             "take away again": lambda: consumer.incremental_unassign([where(1)]),
-            "assignment": lambda: [(each.topic, each.partition) for each in consumer.assignment()],
+            "assignment": lambda: consumer.assignment(),
+            "assign from somewhere": lambda: consumer.assign([where(0, 7), where(1, module.OFFSET_BEGINNING)]),
+            "assignment with offsets": lambda: sorted(consumer.assignment()),
+            "seek what is not assigned, of a topic that nothing knows": lambda: consumer.seek(module.TopicPartition("nothing", 0, 5)),
+            "credentials": lambda: consumer.set_sasl_credentials("user", "password"),
+            "credentials that are none": lambda: consumer.set_sasl_credentials("user", None),
             "unassign": lambda: consumer.unassign(),
             "unsubscribe": lambda: consumer.unsubscribe(),
             "close": lambda: consumer.close(),
@@ -137,6 +142,7 @@ def called(module: Any, broker: Any, topic: str, group: str) -> dict[str, Any]:
             "poll when closed": lambda: consumer.poll(0),
             "list topics when closed": lambda: consumer.list_topics(),
             "commit when closed": lambda: consumer.commit(),
+            "credentials when closed": lambda: consumer.set_sasl_credentials("user", "password"),
         }
         return {name: outcome(call) for name, call in calls.items()}
 
@@ -191,6 +197,13 @@ def looked_up(module: Any, broker: Any, topic: str, group: str) -> dict[str, Any
             "behind it": lambda: read(consumer, 2),
             "seek behind the end": lambda: consumer.seek(where(0, 1_000)),
             "reset": lambda: read(consumer, 1),
+            "assignment": lambda: consumer.assignment(),
+            "seek what is not assigned": lambda: consumer.seek(where(1, 3)),
+            "seek what does not exist": lambda: consumer.seek(where(5, 3)),
+            "assign more": lambda: consumer.incremental_assign([where(1, 4)]),
+            "assignment with more": lambda: sorted(consumer.assignment()),
+            "unassign": lambda: consumer.unassign(),
+            "seek what was assigned": lambda: consumer.seek(where(0, 3)),
         }
         return {name: outcome(call) for name, call in calls.items()}
 

@@ -4,7 +4,7 @@ The table of properties is `config.client_properties`. It opens no files and no 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from ottla.client.addresses import parse_addresses
@@ -45,6 +45,10 @@ class ClientSettings:
     max_partition_fetch_bytes: int = 4 * 1024 * 1024
     is_read_committed: bool = False
     client_rack: str = ""
+
+    def with_credentials(self, username: str, password: str) -> "ClientSettings":
+        """The same with another user and password."""
+        return replace(self, security=replace(self.security, username=username, password=password))
 
     @property
     def fetch_policy(self) -> FetchPolicy:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.cli.records import RecordProgress, RecordToWrite, from_json, to_json
-from ottla.client.consumer.message import Message
+from ottla.client.consumer.message import Message, messages_of
 
 
 class Columns:
@@ -28,7 +28,7 @@ class Columns:
 
 
 def message(*values: Any, **more: Any) -> Message:
-    return Message(Columns(*values, **more), 0)
+    return messages_of(Columns(*values, **more), 0, 1)[0]
 
 
 def test_a_record_as_json() -> None:

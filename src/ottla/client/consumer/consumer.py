@@ -145,9 +145,9 @@ class Consumer:
             self._engine.unassign(list(self._engine.subscriptions.partitions))
 
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that are assigned now."""
+        """The partitions that are assigned now, each with the offset that it was assigned with (OFFSET_STORED where that was none)."""
         with self._use():
-            return [TopicPartition(*each) for each in sorted(self._engine.subscriptions.partitions)]
+            return [TopicPartition(*each, state.start) for each, state in sorted(self._engine.subscriptions.partitions.items())]
 
     # Records.
 
@@ -194,7 +194,9 @@ class Consumer:
     def seek(self, partition: Any) -> None:
         """Continue an assigned partition at the offset of `partition`."""
         with self._use():
-            self._check_assigned([key(partition)], f"Failed to seek to offset {partition.offset}", KafkaError._UNKNOWN_PARTITION)
+            is_known = key(partition).topic in self._engine.cluster.partitions
+            code = KafkaError._STATE if is_known else KafkaError._UNKNOWN_PARTITION
+            self._check_assigned([key(partition)], f"Failed to seek to offset {partition.offset}", code)
             self._engine.seek(key(partition), offset_of(partition))
         self._driver.wake()
 
@@ -325,6 +327,15 @@ class Consumer:
             membership = self._engine.membership
             group = self._properties.consumer.group
             return encode_group_metadata(group.group_id, membership.generation, membership.member_id, group.instance_id)
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """User and password, for PLAIN and SCRAM, of all connections that are opened from now on."""
+        for value in (username, password):
+            if not isinstance(value, str):
+                raise TypeError(f"username and password must be str, not {type(value).__name__}")
+        self._check_open()
+        self._driver.links.set_credentials(username, password)
+        self._lookups.set_credentials(username, password)
 
     def metrics(self) -> dict[str, float]:
         """All metrics by name (docs/consumer.md); times in milliseconds, NaN where there is no value yet."""

@@ -85,6 +85,10 @@ class Links:
         self._may_connect_ms: dict[Address, float] = {}
         self._is_closed = False
 
+    def set_credentials(self, username: str, password: str) -> None:
+        """Authenticate connections that are opened from now on with these. Any thread may call it."""
+        self._settings = self._settings.with_credentials(username, password)
+
     def close(self) -> None:
         """Close every connection; attempts to open one end by themselves."""
         self._is_closed = True

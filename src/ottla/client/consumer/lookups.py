@@ -6,7 +6,7 @@ What a consumer looks up with requests of their own, on connections of their own
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ottla.client.admin.client import AdminClient
@@ -99,6 +99,10 @@ class Lookups:
     def __init__(self, properties: ConsumerProperties, *, connect: Callable[..., AdminClient] = AdminClient) -> None:
         self._properties = properties
         self._connect = connect
+
+    def set_credentials(self, username: str, password: str) -> None:
+        """Authenticate with these from now on."""
+        self._properties = replace(self._properties, client=self._properties.client.with_credentials(username, password))
 
     def committed(self, partitions: Sequence[Any], timeout: float | None) -> list[TopicPartition]:
         """The committed offset of each partition, OFFSET_INVALID where there is none."""

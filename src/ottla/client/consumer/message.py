@@ -1,14 +1,11 @@
-"""A record and a partition in confluent-kafka's interface.
+"""Messages and partitions in confluent-kafka's interface, and a member as bytes that its transactional producer reads.
 
-`TopicPartition` of confluent-kafka's interface: a partition with an offset, and with the result of the call that it was in.
-
-A member as bytes that confluent-kafka's transactional producer reads (librdkafka: `rd_kafka_consumer_group_metadata_write`).
-
-Messages: light views on decoded columns, with confluent-kafka's methods.
+Messages are light views on decoded columns; one that is made or changed by the application has fields of its own.
 """
 
 import struct
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import repeat
 from typing import Any, Final, Protocol
 
@@ -112,20 +109,47 @@ class MessageColumns(Protocol):
     @property
     def values(self) -> Rows: ...
     @property
-    def offsets(self) -> Sequence[int]: ...
+    def offsets(self) -> Sequence[Any]: ...
     def leader_epoch(self, row: int) -> int: ...
     def headers(self, row: int) -> list[tuple[str, bytes | None]] | None: ...
     def timestamp(self, row: int) -> tuple[int, int]: ...
 
 
 class Message:
-    """One record. Its length is that of its value."""
+    """One record. Its length is that of its value; two are equal when all their fields are.
+
+    A consumer makes its messages by `messages_of`; an application makes one for its tests, from the fields that it needs.
+    """
 
     __slots__ = ("_columns", "_row")
 
-    def __init__(self, columns: MessageColumns, row: int) -> None:
-        self._columns = columns
-        self._row = row
+    def __init__(
+        self,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        key: Any = None,
+        value: Any = None,
+        headers: Any = None,
+        error: Any = None,
+        timestamp: tuple[int, int] | None = None,
+        latency: float | None = None,
+        leader_epoch: int | None = None,
+    ) -> None:
+        self._columns: MessageColumns = OwnFields(
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            key=key,
+            value=value,
+            headers=headers,
+            timestamp=(TIMESTAMP_NOT_AVAILABLE, 0) if timestamp is None else timestamp,
+            leader_epoch=-1 if leader_epoch is None else leader_epoch,
+            error=error,
+            latency=latency,
+        )
+        self._row = 0
+        self.__class__ = OwnMessage
 
     def topic(self) -> str | None:
         """The topic's name."""
@@ -137,7 +161,7 @@ class Message:
 
     def offset(self) -> int | None:
         """The record's offset."""
-        return self._columns.offsets[self._row]
+        return self._columns.offsets[self._row]  # type: ignore[no-any-return]
 
     def key(self) -> Any:
         """The key, None for null; bytes, or what the deserialiser made of them."""
@@ -168,25 +192,83 @@ class Message:
         """The time of producing the message, which a consumer does not know: None."""
         return None
 
+    def delivery_count(self) -> int | None:
+        """How often a share group has delivered the record: None, for a consumer."""
+        return None
+
+    deserialized_key, deserialized_value = key, value
+    """confluent-kafka's names for what deserialisers made."""
+
+    def set_topic(self, topic: str | None) -> None:
+        """Replace the topic's name."""
+        self._own().topic = topic
+
     def set_key(self, key: Any) -> None:
         """Replace the key."""
-        self._changed().keys = [key]
+        self._own().keys = [key]
 
     def set_value(self, value: Any) -> None:
         """Replace the value."""
-        self._changed().values = [value]
+        self._own().values = [value]
 
     def set_headers(self, headers: list[tuple[str, bytes | None]] | None) -> None:
         """Replace the headers."""
-        self._changed().new_headers = [headers]
+        self._own().own_headers = headers
 
-    def _changed(self) -> "ChangedRecord":
-        if not isinstance(self._columns, ChangedRecord):
-            self._columns, self._row = ChangedRecord(self._columns, self._row), 0
-        return self._columns
+    def set_error(self, error: Any) -> None:
+        """Replace the error."""
+        self._own().error = error
+
+    def _own(self) -> "OwnFields":
+        """This message's fields apart from its columns, where they can be changed."""
+        columns, row = self._columns, self._row
+        if isinstance(columns, OwnFields):
+            return columns
+        own = OwnFields(
+            topic=columns.topic,
+            partition=columns.partition,
+            offset=columns.offsets[row],
+            key=columns.keys[row],
+            value=columns.values[row],
+            headers=partial(columns.headers, row),
+            timestamp=columns.timestamp(row),
+            leader_epoch=columns.leader_epoch(row),
+        )
+        self._columns, self._row, self.__class__ = own, 0, OwnMessage
+        return own
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and _fields(self) == _fields(other)
 
     def __len__(self) -> int:
         return len(self.value() or b"")
+
+
+def _fields(message: Message) -> tuple[Any, ...]:
+    place = message.topic(), message.partition(), message.offset(), message.leader_epoch()
+    return *place, message.key(), message.value(), message.headers(), message.timestamp(), message.error(), message.latency()
+
+
+class OwnMessage(Message):
+    """A message with fields of its own, an error among them."""
+
+    __slots__ = ()
+    _columns: "OwnFields"
+
+    def error(self) -> Any:
+        return self._columns.error
+
+    def latency(self) -> float | None:
+        return self._columns.latency
+
+
+class ErrorMessage(OwnMessage):
+    """An event or an error in the place of a record."""
+
+    __slots__ = ()
+
+    def __init__(self, error: KafkaError, topic: str | None = None, partition: int | None = None, offset: int | None = None) -> None:
+        super().__init__(topic, partition, offset, value=error.str().encode(), error=error)
 
 
 def messages_of(columns: MessageColumns, first: int, end: int) -> list[Message]:
@@ -200,65 +282,38 @@ def messages_of(columns: MessageColumns, first: int, end: int) -> list[Message]:
     return messages
 
 
-class ChangedRecord:
-    """The columns of one record that the application, or what it has configured, has changed. `new_headers` is empty while they are not."""
+class OwnFields:
+    """The fields of one message, as columns of one row. `headers` may be a function that gives them when they are asked for."""
 
-    def __init__(self, columns: MessageColumns, row: int) -> None:
-        self._columns = columns
-        self._row = row
-        self.topic, self.partition = columns.topic, columns.partition
-        self.keys: list[Any] = [columns.keys[row]]
-        self.values: list[Any] = [columns.values[row]]
-        self.offsets = [columns.offsets[row]]
-        self.new_headers: list[list[tuple[str, bytes | None]] | None] = []
+    def __init__(
+        self,
+        *,
+        topic: Any,
+        partition: Any,
+        offset: Any,
+        key: Any,
+        value: Any,
+        headers: Any,
+        timestamp: tuple[int, int],
+        leader_epoch: int,
+        error: Any = None,
+        latency: float | None = None,
+    ) -> None:
+        self.topic, self.partition, self.error, self.latency = topic, partition, error, latency
+        self.keys: list[Any] = [key]
+        self.values: list[Any] = [value]
+        self.offsets: list[Any] = [offset]
+        self.own_headers = headers
+        self._timestamp, self._leader_epoch = timestamp, leader_epoch
 
     def leader_epoch(self, row: int) -> int:
-        """The leader epoch of the record's batch."""
-        return self._columns.leader_epoch(self._row)
+        """The leader epoch of the record's batch, -1 where it is not known."""
+        return self._leader_epoch
 
     def headers(self, row: int) -> list[tuple[str, bytes | None]] | None:
         """The headers, None without any."""
-        return self.new_headers[0] if self.new_headers else self._columns.headers(self._row)
+        return self.own_headers() if callable(self.own_headers) else self.own_headers  # type: ignore[no-any-return]
 
     def timestamp(self, row: int) -> tuple[int, int]:
         """The type of the record's time, and the time."""
-        return self._columns.timestamp(self._row)
-
-
-class ErrorMessage(Message):
-    """An event or an error in the place of a record."""
-
-    __slots__ = ("_error", "_offset", "_partition", "_topic")
-
-    def __init__(self, error: KafkaError, topic: str | None = None, partition: int | None = None, offset: int | None = None) -> None:
-        self._error = error
-        self._topic = topic
-        self._partition = partition
-        self._offset = offset
-
-    def topic(self) -> str | None:
-        return self._topic
-
-    def partition(self) -> int | None:
-        return self._partition
-
-    def offset(self) -> int | None:
-        return self._offset
-
-    def key(self) -> bytes | None:
-        return None
-
-    def value(self) -> bytes | None:
-        return self._error.str().encode()
-
-    def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return None
-
-    def timestamp(self) -> tuple[int, int]:
-        return TIMESTAMP_NOT_AVAILABLE, 0
-
-    def leader_epoch(self) -> int | None:
-        return None
-
-    def error(self) -> Any:
-        return self._error
+        return self._timestamp

@@ -135,6 +135,7 @@ class Engine:
         for partition, start in positions.items():
             if start is not None:
                 self.seek(partition, start)
+                partitions[partition].start = start.offset
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         """Take partitions away."""

@@ -19,7 +19,8 @@ class PartitionState:
     it is not known; `leader`: the leader whose log holds the position, None while no leader is known. `awaits_validation`: that leader is
     asked first whether its log does (KIP-320).
     `stored`: what the next commit without offsets commits. `is_ready`: the application knows of the assignment. `fetched_ms`: when the
-    last response to a Fetch came; `taken`: how many records the application got.
+    last response to a Fetch came; `taken`: how many records the application got; `start`: the offset with which
+    it was assigned.
     """
 
     __slots__ = (
@@ -36,6 +37,7 @@ class PartitionState:
         "log_start_offset",
         "position",
         "retry_at_ms",
+        "start",
         "stored",
         "tail",
         "taken",
@@ -47,6 +49,7 @@ class PartitionState:
         self.wants: int | ResetByDuration = STORED
         self.tail = 0
         self.taken = 0
+        self.start = STORED
         self.epoch = -1
         self.leader: LeaderAndEpoch | None = None
         self.awaits_validation = False

@@ -7,7 +7,7 @@ from confluent_kafka.serialization import IntegerDeserializer, MessageField, Str
 
 from ottla.client.consumer.deserializers import Deserializers
 from ottla.client.consumer.kafka_errors import KafkaError, KeyDeserializationError, ValueDeserializationError
-from ottla.client.consumer.message import Message
+from ottla.client.consumer.message import Message, messages_of
 from ottla.client.consumer.plain_columns import decode_plain
 from ottla.client.fetch.fetch_values import FetchedRecords
 from ottla.protocol.model import Header, Record, TopicPartition
@@ -17,7 +17,7 @@ from ottla.protocol.records.batch import encode_batch
 def message(key: bytes | None, value: bytes | None) -> Message:
     data = bytes(encode_batch([Record(0, 0, key, value, (Header("h", b"1"),))]))
     (columns,) = decode_plain(FetchedRecords(TopicPartition("t", 0), 0, 1, memoryview(data)))
-    return Message(columns, 0)  # type: ignore[arg-type]
+    return messages_of(columns, 0, 1)[0]  # type: ignore[arg-type]
 
 
 def test_what_a_deserialiser_gets() -> None:

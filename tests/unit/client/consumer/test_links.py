@@ -157,3 +157,21 @@ def test_what_tls_has_read_already_is_not_waited_for(canned_broker: Any, monkeyp
     monkeypatch.setattr(BrokerConnection, "has_pending", True)
     assert driven.links.next_ms() == 0
     driven.links.close()
+
+
+def test_new_credentials_are_used_for_the_next_connection() -> None:
+    users: list[str] = []
+
+    def refuse(address: Address, settings: ClientSettings, timeout_ms: int) -> Any:
+        users.append(settings.security.username)
+        raise AuthenticationError("no")
+
+    driven = Driven(refuse)
+    driven.links.send(SEND, {})
+    driven.opened()
+    driven.links.set_credentials("user", "password")
+    driven.now = 1_000
+    driven.links.send(SEND, {})
+    driven.opened()
+    assert users == ["", "user"]
+    driven.links.close()

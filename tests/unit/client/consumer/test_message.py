@@ -1,5 +1,7 @@
 """Messages: confluent-kafka's methods on columns."""
 
+from typing import Any
+
 import confluent_kafka
 import pytest
 
@@ -20,11 +22,13 @@ from ottla.protocol import model
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import encode_batch
 
+ALL = [name for name in dir(confluent_kafka.Message) if not name.startswith(("_", "set_"))]
 NAMES = ("topic", "partition", "offset", "key", "value", "headers", "timestamp", "error", "leader_epoch", "latency")
 
 
 def test_the_methods_are_there() -> None:
-    assert [name for name in NAMES if not hasattr(confluent_kafka.Message, name) or not hasattr(Message, name)] == []
+    assert [name for name in dir(confluent_kafka.Message) if not hasattr(Message, name)] == []
+    assert [name for name in NAMES if not hasattr(confluent_kafka.Message, name)] == []
 
 
 @pytest.mark.conformance(
@@ -33,7 +37,7 @@ def test_the_methods_are_there() -> None:
 def test_a_record() -> None:
     data = encode_batch([Record(5, 17, b"k", b"value", (Header("h", None),))], base_offset=5, leader_epoch=3)
     (columns,) = decode_plain(FetchedRecords(model.TopicPartition("t", 2), 5, 6, memoryview(bytes(data))))
-    message = Message(columns, 0)  # type: ignore[arg-type]
+    (message,) = messages_of(columns, 0, 1)  # type: ignore[arg-type]
     found = [getattr(message, name)() for name in NAMES]
     assert found == ["t", 2, 5, b"k", b"value", [("h", None)], (1, 17), None, 3, None]
     assert len(message) == 5
@@ -55,7 +59,7 @@ def test_an_error_in_the_place_of_a_record() -> None:
 def test_a_record_that_is_changed() -> None:
     data = encode_batch([Record(5, 17, b"k", b"value", (Header("h", None),))], base_offset=5, leader_epoch=3)
     (columns,) = decode_plain(FetchedRecords(model.TopicPartition("t", 2), 5, 6, memoryview(bytes(data))))
-    changed, other = Message(columns, 0), Message(columns, 0)  # type: ignore[arg-type]
+    (changed,), (other,) = messages_of(columns, 0, 1), messages_of(columns, 0, 1)  # type: ignore[arg-type]
     changed.set_key(1)
     changed.set_value("text")
     found = [getattr(changed, name)() for name in NAMES]
@@ -63,6 +67,27 @@ def test_a_record_that_is_changed() -> None:
     changed.set_headers(None)
     assert (changed.headers(), len(changed)) == (None, 4)
     assert (other.key(), other.value(), other.headers()) == (b"k", b"value", [("h", None)])
+    changed.set_topic("u")
+    changed.set_error(KafkaError(3))
+    assert (changed.topic(), changed.error(), changed.offset(), other.error()) == ("u", KafkaError(3), 5, None)
+
+
+GIVEN: dict[str, Any] = {"key": b"k", "value": b"v", "headers": [("a", b"b")], "timestamp": (1, 2), "latency": 0.5, "leader_epoch": 3}
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"topic": "t"}, {"topic": "t", "partition": 1, "offset": 5, **GIVEN}, {"error": confluent_kafka.KafkaError(3)}]
+)
+def test_a_message_of_a_test_is_as_confluent_kafkas(fields: dict[str, Any]) -> None:
+    ours, theirs = Message(**fields), confluent_kafka.Message(**fields)
+    assert [getattr(ours, name)() for name in ALL] == [getattr(theirs, name)() for name in ALL]
+    assert ours == Message(**fields)
+    ours.set_topic("other")
+    assert ours != Message(**fields)
+    for message in (ours, theirs):
+        message.set_error("e")
+        message.set_key(1)
+    assert (ours.error(), ours.key(), ours.topic()) == (theirs.error(), theirs.key(), "other")
 
 
 @pytest.mark.parametrize("arguments", [("t",), ("t", 1), ("t", 1, 5), ("t", 1, 5, "m", 3)])

@@ -12,7 +12,7 @@ import pytest
 from ottla.client.consumer.deserializers import Deserializers
 from ottla.client.consumer.interceptors import Interceptors
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, ValueDeserializationError, WakeupException
-from ottla.client.consumer.message import ErrorMessage, Message
+from ottla.client.consumer.message import ErrorMessage, Message, messages_of
 from ottla.client.consumer.plain_columns import decode_plain
 from ottla.client.consumer.polling import MessageProcessing, Poller
 from ottla.client.engine.record_buffer import NO_RUN, RecordRun, Slice, UndecodableRecords
@@ -212,7 +212,7 @@ def test_a_wakeup_while_a_poll_returns_ends_the_next_one(shell: Shell) -> None:
 
 
 def test_a_message_is_handed_back(shell: Shell) -> None:
-    message = Message(COLUMNS, 4)
+    (message,) = messages_of(COLUMNS, 4, 5)
     shell.poller.hand_back(message)
     assert shell.engine.sought == [(T0, 4)]
     assert shell.engine.state.stored == OffsetAndMetadata(4, 0)
@@ -239,7 +239,7 @@ class FakePoller:
     def __init__(self, *values: bytes) -> None:
         data = bytes(encode_batch([Record(at, 0, None, value) for at, value in enumerate(values)]))
         (columns,) = decode_plain(FetchedRecords(TopicPartition("t", 0), 0, 9, memoryview(data)))
-        self.left: list[Message] = [Message(columns, row) for row in range(len(values))]  # type: ignore[arg-type]
+        self.left: list[Message] = messages_of(columns, 0, len(values))  # type: ignore[arg-type]
         self.in_hand: list[int] = []
 
     def poll(self, timeout: float | None, in_hand: int = 0) -> Message | None:

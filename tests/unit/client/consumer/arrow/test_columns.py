@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.consumer.arrow.columns import decode_arrow, plain_batch
-from ottla.client.consumer.message import Message
+from ottla.client.consumer.message import messages_of
 from ottla.client.consumer.plain_columns import decode_plain
 from ottla.client.fetch.fetch_values import FetchedRecords
 from ottla.protocol.arrow.decoder import COLUMN_TYPES, COLUMNS
@@ -51,7 +51,8 @@ def test_both_decoders_are_equal(batches: list[object], position: int, has_abort
 
 def row(columns: object, at: int) -> list[object]:
     names = ("offset", "key", "value", "headers", "timestamp", "leader_epoch")
-    return [columns.offset(at), *(getattr(Message(columns, at), name)() for name in ("topic", "partition", *names))]  # type: ignore[arg-type, attr-defined]
+    (message,) = messages_of(columns, at, at + 1)  # type: ignore[arg-type]
+    return [columns.offset(at), *(getattr(message, name)() for name in ("topic", "partition", *names))]  # type: ignore[attr-defined]
 
 
 def test_damaged_batches_are_refused() -> None:
@@ -66,7 +67,7 @@ def test_long_byte_strings_are_equal_too() -> None:
     data = bytes(encode_batch([Record(at, 0, None if at == 4 else value, value) for at, value in enumerate(long)]))
     fetched = FetchedRecords(A, 2, 1_000, memoryview(data))
     (columns,) = decode_arrow(fetched)
-    messages = [Message(columns, row) for row in range(len(columns))]  # type: ignore[arg-type]
+    messages = messages_of(columns, 0, len(columns))  # type: ignore[arg-type]
     assert [message.value() for message in messages] == long[2:]
     assert columns.values[1:4] == long[3:6]  # type: ignore[attr-defined]
     assert [message.key() for message in messages] == [long[2], long[3], None, *long[5:]]
