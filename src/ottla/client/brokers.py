@@ -1,12 +1,7 @@
-"""The brokers of a cluster: metadata, who leads what, and a connection to each.
+"""The brokers of a cluster: one connection to each, their endpoints and topics from Metadata, and calls with retries.
 
-Metadata requests: version 12 where the broker supports it (topic ids, KIP-516), else 9. No request creates a topic.
-
-It knows the message and its versions; `brokers` chooses the broker and retries.
-
-The brokers of a cluster: one connection to each, their endpoints from Metadata, and calls with retries.
-
-Admin requests and the fetch client are built on it. It knows no group, no offset and no record.
+Metadata requests: version 12 where the broker supports it (topic ids, KIP-516), else 9. Admin requests and the fetch client are built on
+it. It knows no group, no offset and no record.
 """
 
 import time

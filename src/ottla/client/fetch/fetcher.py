@@ -1,16 +1,8 @@
-"""Fetching ranges of offsets from their leaders.
+"""The fetch client: every record of some ranges of offsets, as the brokers' own record batches.
 
-Problems of the fetch machine as the errors that the reader gets.
-
-The offsets that a topic holds now, as ranges to fetch: where each partition begins, or where a reader stopped, to its present end.
-
-Ends are high watermarks: what is in open transactions lies within.
-
-The fetch client: every record of some ranges of offsets, as the brokers' own record batches.
-
-The shell of `core.client.fetch_machine`: it carries out what the machine decides, with one connection to each broker and one request in
-flight on each. It sends the next request before it hands received records to the reader. Metadata and ListOffsets have connections of
-their own, so that they never wait behind a Fetch. It decodes no records and checks no checksums: decoders do.
+It carries out what `fetch_machine` decides, with one connection to each broker and one request in flight on each. It sends the next
+request before it hands received records to the reader. Metadata and ListOffsets have connections of their own, so that they never wait
+behind a Fetch. It decodes no records and checks no checksums: decoders do.
 """
 
 import time
@@ -92,8 +84,8 @@ def topic_ranges(
     """One range for each partition, empty where there is nothing (new); partitions without a leader are left out.
 
     `positions`: where to begin, by partition; a range begins later when the log does, and ends before its start when the log was
-    truncated. Raises UnknownTopicError, or RequestFailedError with
-    the code of the refusal.
+    truncated. Ends are high watermarks: what is in open transactions lies within. Raises UnknownTopicError, or RequestFailedError with the
+    code of the refusal.
     """
     described = admin.describe_topics([topic])[topic]
     if isinstance(described, Failure):

@@ -1,6 +1,6 @@
 """Authentication over a new connection: SaslHandshake and SaslAuthenticate, with PLAIN, SCRAM or OAUTHBEARER.
 
-The exchanges themselves are pure (`core.security`). A refusal is an AuthenticationError and is never retried.
+The exchanges themselves are pure (`ottla.security`). A refusal is an AuthenticationError and is never retried.
 Sources: KIP-152 (SaslAuthenticate), KIP-368 (a session's lifetime).
 """
 
