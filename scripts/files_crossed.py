@@ -21,8 +21,7 @@ from ottla.cli.main import main as command
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import encode_batch
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import RawClient
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import RawClient, create_topic
 
 SOURCES = str(Path(ottla.__file__).parent)
 LOGS = Path(__file__).parents[1] / "tests" / "data" / "logs"

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.broker import Cluster
 from ottla.groups.events import GroupEvent
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import create_topic
 from trials.chaos.chaos import PARTITIONS, SETTINGS, TOPIC, ClusterChaos
 from trials.harness.oracle import lost, owned_twice, without_cause
 

@@ -10,7 +10,7 @@ import pytest
 
 import ottla
 from ottla import KafkaError, KafkaException, TopicPartition
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import create_topic
 from ottla.testing.waiting import wait_until
 
 Make = Callable[..., ottla.Consumer]

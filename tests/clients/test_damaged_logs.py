@@ -13,8 +13,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import encode_batch, split_batches
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import RawClient
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import RawClient, create_topic
 from ottla.testing.waiting import wait_until
 
 METADATA_LOG = f"__cluster_metadata-0/{0:020d}.log"

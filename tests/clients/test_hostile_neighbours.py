@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ottla.cli.processes import OttlaProcess, ServerProcess
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import RawClient
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import RawClient, create_topic
 from ottla.testing.waiting import wait_until
 from tests.support.processes import resident_bytes
 from trials.attacks.catalog import ATTACKS

@@ -7,8 +7,7 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import RawClient
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import RawClient, create_topic
 from ottla.testing.waiting import wait_until
 from tests.support.clients.raw_member import RawMember
 from tests.support.kit.consumer_protocol import encode_subscription

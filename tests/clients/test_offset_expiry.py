@@ -13,8 +13,7 @@ from ottla.groups.log.records import GroupMetadataRecord, OffsetRecord, decode
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import decode_batch, split_batches
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import RawClient
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import RawClient, create_topic
 from ottla.testing.waiting import wait_until
 
 CONFIG = {"offsets.retention.check.interval.ms": "100", "offsets.topic.num.partitions": "1"}

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import create_topic
 from ottla.testing.waiting import wait_until
 
 GROUP_KEY = 2

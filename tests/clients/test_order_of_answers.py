@@ -12,8 +12,7 @@ from ottla.broker.network.connection import Connection
 from ottla.broker.running_brokers import BrokerTask
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import build_request
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import build_request, create_topic
 from tests.support.clients.raw_member import RawMember
 
 Asked = Sequence[tuple[RawMember, Any]]

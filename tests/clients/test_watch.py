@@ -22,8 +22,7 @@ from ottla.history.sources.offsets_topic import OffsetsTopic, fetched_batches
 from ottla.log.files import OsFiles
 from ottla.metadata.topics import CONSUMER_OFFSETS
 from ottla.protocol.records.batch import Batch, decode_batch
-from ottla.testing.raw_client import RawClient
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import RawClient, create_topic
 from ottla.testing.waiting import wait_until
 
 PARTITIONS = 4

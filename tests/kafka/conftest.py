@@ -17,8 +17,7 @@ import pytest
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import split_batches
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import Disconnected, RawClient
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import Disconnected, RawClient, create_topic
 from ottla.testing.waiting import wait_until
 from tests.support.reference.apache_kafka import KEEP_OLD_RECORDS, KafkaTools
 from tests.support.reference.apache_kafka import TOOLS_LOG4J_YAML as LOG4J_YAML

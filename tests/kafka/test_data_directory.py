@@ -16,8 +16,7 @@ from ottla.cli.processes import OttlaProcess
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records.batch import split_batches
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import RawClient
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import RawClient, create_topic
 from ottla.testing.waiting import wait_until
 
 pytestmark = pytest.mark.kafka

@@ -12,8 +12,7 @@ import pytest
 from ottla.broker import Broker
 from ottla.protocol.records.batch import split_batches
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import RawClient
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import RawClient, create_topic
 from ottla.testing.waiting import wait_until
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3

@@ -14,7 +14,7 @@ from ottla.history.verdicts.verdict import Verdict
 from ottla.history.whatif.prediction import evidence_of_group
 from ottla.history.whatif.reconstruction import reconstruct
 from ottla.spark.pipelines.rebalances import rebalance_row
-from ottla.testing.application.group_words import rebalances_in_words
+from ottla.testing.application.groups import rebalances_in_words
 from trials.incidents.corpus import RecordedIncident
 
 SETS = (frozenset(Source), frozenset({Source.GROUP_EVENTS}), frozenset({Source.BROKER_LOG, Source.CLIENT_LOG}))

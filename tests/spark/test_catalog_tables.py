@@ -19,7 +19,7 @@ from ottla.spark.pipelines import Pipeline, PipelineStep, pipelines
 from ottla.spark.runner.pipeline_run import run_on_cluster, store
 from ottla.spark.runner.tables import PART, CatalogTables, TableError
 from ottla.spark.schemas import OFFSET_COMMITS
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import create_topic
 
 LAG = StructType([StructField("group", StringType()), StructField("lag", LongType())])
 PIPELINE = Pipeline(

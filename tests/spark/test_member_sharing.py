@@ -17,7 +17,7 @@ from ottla.broker import Broker
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import DescribedGroup
 from ottla.protocol.wire.consumer_protocol import parse_assignment
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import create_topic
 from ottla.testing.waiting import wait_until
 from tests.support.kit.waiting import rest
 from tests.support.processes import command_line, kill_tree, process_tree

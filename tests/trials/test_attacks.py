@@ -12,7 +12,7 @@ import pytest
 from ottla.broker import Broker
 from ottla.cli.processes import OttlaProcess
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import create_topic
 from trials.attacks import hostile_clients as memory
 from trials.attacks import hostile_clients as requests
 from trials.attacks.canary import Canary, Waiting

@@ -14,7 +14,7 @@ from ottla.broker import Broker, Cluster
 from ottla.client.admin.values import Failure
 from ottla.groups.events import EventMember, GroupEvent
 from ottla.protocol.errors import ErrorCode
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import create_topic
 from ottla.testing.waiting import wait_until
 from trials.chaos import chaos as chaos_module
 from trials.chaos.chaos import ASSIGNORS, PARTITIONS, SETTINGS, TOPIC, ClusterChaos, KafkaChaos

@@ -17,8 +17,7 @@ from ottla.cli.processes import ToolMissing
 from ottla.groups.events import GroupEvent
 from ottla.history.sources.evidence import Cause
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import RawClient
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import RawClient, create_topic
 from ottla.testing.waiting import wait_until
 from trials.incidents import record as record_module
 from trials.incidents.actions import ACTIONS

@@ -20,7 +20,7 @@ from ottla.protocol.model import TopicPartition
 from ottla.spark.group.member import Owned, Progress
 from ottla.spark.options.source_options import Query, parse_options
 from ottla.spark.source.planning import Offsets
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import create_topic
 from ottla.testing.waiting import wait_until
 from trials.harness.ledger import Ledger
 from trials.harness.oracle import GroupSnapshot, invented, wrong_commits, wrong_rows

@@ -15,8 +15,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import encode_batch
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import Disconnected, RawClient, build_request
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import Disconnected, RawClient, build_request, create_topic
 
 ANSWER_SECONDS_MAX = 300
 PARTITIONS_AT_ONCE = 5_000

@@ -27,7 +27,7 @@ from ottla.client.admin.values import DescribedGroup
 from ottla.client.errors import ClientError
 from ottla.client.settings import ClientSettings
 from ottla.groups.events import GroupEvent
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import create_topic
 from trials.chaos.members import Members
 from trials.chaos.worker import LIBRARIES
 from trials.harness.actions import Action, Actions, Recurring

@@ -19,8 +19,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import decode_batch, encode_batch, split_batches
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import Disconnected, RawClient, host_and_port
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import Disconnected, RawClient, create_topic, host_and_port
 from tests.support.processes import resident_bytes
 from trials.fuzz.frames import PAIRS, broken, frame, sized
 from trials.harness.actions import Recurring

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import psutil
 
 from ottla.cli.processes import BrokerProcess
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import create_topic
 from ottla.testing.waiting import wait_until
 from tests.support.processes import command_line
 from trials.harness.ledger import RECORDS_PER_SECOND, Ledger

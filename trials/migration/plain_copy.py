@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import create_topic
 from trials.migration.records import (
     PARTITIONERS,
     SOURCE_HEADER,

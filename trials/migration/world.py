@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import psutil
 
 from ottla.cli.processes import BrokerProcess, ServerProcess
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import create_topic
 from ottla.testing.waiting import wait_until
 from tests.support.processes import command_line, kill_tree, process_tree
 from tests.support.reference.apache_kafka import ApacheKafka

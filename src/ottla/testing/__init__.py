@@ -9,9 +9,8 @@ with Broker() as broker:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ottla.testing.application.brokers import Broker, Cluster
+    from ottla.testing.application.brokers import Broker, Cluster, OttlaCase
     from ottla.testing.application.kafka_container import KafkaContainer
-    from ottla.testing.application.ottla_case import OttlaCase
     from ottla.testing.waiting import wait_until
 
 __all__ = ["Broker", "Cluster", "KafkaContainer", "OttlaCase", "wait_until"]
@@ -20,7 +19,7 @@ _MODULES = {
     "Broker": "application.brokers",
     "Cluster": "application.brokers",
     "KafkaContainer": "application.kafka_container",
-    "OttlaCase": "application.ottla_case",
+    "OttlaCase": "application.brokers",
     "wait_until": "waiting",
 }
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from ottla.cli.processes import QUICK_START_OPTIONS, ToolMissing, find_java, find_java_home
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import RawClient
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import RawClient, create_topic
 from tests.support.reference.apache_kafka import ARTIFACTS, QUICK_JVM_OPTIONS, VERSION, ApacheKafka
 from tests.support.reference.maven import fetch_jars, report_progress
 

@@ -19,8 +19,7 @@ from ottla.protocol.errors import ErrorCode, StorageError
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import encode_batch
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import Disconnected, RawClient
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import Disconnected, RawClient, create_topic
 from ottla.testing.waiting import wait_until
 from tests.support.processes import free_ports
 

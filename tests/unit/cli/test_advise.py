@@ -13,8 +13,7 @@ from ottla.cli.advise import GroupTimeouts, Timeouts, read_group_timeouts
 from ottla.cli.clusters import CommandFailed
 from ottla.cli.main import main
 from ottla.protocol.errors import ErrorCode
-from ottla.testing.raw_client import RawClient
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import RawClient, create_topic
 from tests.support.clients.raw_member import RawMember
 
 

@@ -1,4 +1,4 @@
-"""Requests from plain values in every version, and one connection that hands back what it is sent."""
+"""Any request in any version; topics made with it."""
 
 import datetime
 import io
@@ -12,8 +12,9 @@ import pytest
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 
+from ottla.broker import Broker
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import Disconnected, RawClient, build_request, host_and_port
+from ottla.testing.raw_client import Disconnected, RawClient, build_request, create_topic, host_and_port
 
 
 def test_every_request_can_be_made_of_nothing_and_written() -> None:
@@ -124,3 +125,20 @@ def test_bytes_behind_an_answer_are_a_mistake(server: Callable[..., str]) -> Non
 
     with RawClient(server(serve)) as client, pytest.raises(AssertionError, match="1 bytes after the response"):
         client.call(ApiKey.API_VERSIONS, 0)
+
+
+def test_a_topic_with_partitions_and_settings() -> None:
+    with Broker() as broker, RawClient(broker.bootstrap_servers) as client:
+        topic_id = create_topic(client, "flights", 3, cleanup_policy="compact")
+        (topic,) = client.call(ApiKey.METADATA, 12, topics=[{"name": "flights"}]).topics
+        assert (topic.topic_id, len(topic.partitions)) == (topic_id, 3)
+        resource = {"resource_type": 2, "resource_name": "flights", "configuration_keys": ["cleanup.policy"]}
+        (described,) = client.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource]).results
+        assert [config.value for config in described.configs] == ["compact"]
+
+
+def test_a_refusal_is_an_error() -> None:
+    with Broker() as broker:
+        create_topic(broker.bootstrap_servers, "flights")
+        with pytest.raises(AssertionError, match="topic flights was not created: TOPIC_ALREADY_EXISTS: Topic 'flights' already exists"):
+            create_topic(broker.bootstrap_servers, "flights")

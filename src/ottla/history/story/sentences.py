@@ -1,9 +1,9 @@
-"""A verdict in words: what happened, and the figures behind it."""
+"""A verdict, and what triggered its rebalance, in words: what happened, and the figures behind it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ottla.history.sources.evidence import Cause
+from ottla.history.sources.evidence import Cause, Evidence
 from ottla.history.verdicts.verdict import Confidence, SettingAdvice, Verdict
 
 _WENT: Final[Mapping[Cause, str]] = {
@@ -40,6 +40,15 @@ _TEXTS: Final[Mapping[Cause, str]] = {
     Cause.STATIC_FENCED: "A second process used the group.instance.id of {who}",
     Cause.UNKNOWN: "The evidence does not say why",
 }
+_TRIGGERS: Final[Mapping[str, str]] = {
+    **{cause.value: text for cause, text in (*_TEXTS.items(), *_WENT.items())},
+    "LEAVE": "{who} left the group",
+    "ADMIN_REMOVE": _TEXTS[Cause.ADMIN],
+    "LEADER_REJOIN": "{who}, the leader, joined again",
+    "METADATA_UPDATE": "{who} joined again with another subscription",
+    "STATIC_REJOIN": "{who} came back with its group.instance.id",
+}
+"""What the code of a trigger (docs/rebalances.md) says of a member: what its cause says, where code and cause are the same."""
 _DOUBT: Final = {Confidence.HIGH: "", Confidence.MEDIUM: "Probably: ", Confidence.LOW: "Perhaps: "}
 _NAMES: Final = {
     "silent_ms": "silent for",
@@ -67,6 +76,16 @@ def sentence_of(verdict: Verdict) -> str:
         text += f"; meanwhile also {', '.join(cause.value for cause in verdict.contributing)}"
     doubt = _DOUBT[verdict.confidence] if verdict.cause is not Cause.UNKNOWN else ""
     return f"{doubt}{text}."
+
+
+def trigger_text(trigger: Evidence, who: str) -> str:
+    """What an Ottla broker published that it saw, without a full stop; `who`: what to call the member."""
+    code = str(trigger.trigger_code)
+    figures = dict(trigger.evidence)
+    if "last_heartbeat_age_ms" in figures:
+        figures["silent_ms"] = figures["last_heartbeat_age_ms"]
+    text = "".join(_filled(_TRIGGERS.get(code, f"{{who}}: {code}"), who, figures))
+    return f'{text}, saying "{trigger.client_reason}"' if trigger.client_reason else text
 
 
 def _filled(pattern: str, who: str, figures: Mapping[str, int]) -> Iterator[str]:

@@ -1,12 +1,15 @@
-"""`Broker` and `Cluster` as tests of applications use them: those of `ottla.broker`, with verbs.
+"""`Broker` and `Cluster` as tests of applications use them: those of `ottla.broker`, with verbs; and a broker for each unittest.
 
-The verbs need no client library, and nothing of the application under test.
+The verbs need no client library, and nothing of the application under test. The journal has the group events as they were published: the
+last ones of each group, and every partition that it has owned.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
+from unittest import TestCase
 
 from ottla import broker
 from ottla.broker.clock import now_ms
@@ -14,16 +17,46 @@ from ottla.broker.composition import Components
 from ottla.broker.embedded import Embedded
 from ottla.config import GivenValue
 from ottla.groups.events import GroupEvent
+from ottla.protocol.model import TopicPartition
 from ottla.testing.application.consuming import ConsumedRecord, consume, consume_async, read_topic
 from ottla.testing.application.groups import TIMEOUT_S, Group
-from ottla.testing.application.journal import Journal
 from ottla.testing.application.producing import Headers, ToProduce, produce
-from ottla.testing.topics import create_topic, delete_topic
+from ottla.testing.raw_client import create_topic, delete_topic
+
+EVENTS_MAX: Final = 10_000
+"""Of one group; no test looks at more."""
 
 T = TypeVar("T")
 
 _NO_SETTINGS: Final[Mapping[str, GivenValue]] = {}
 _NO_HEADERS: Final[Headers] = ()
+
+
+class Journal:
+    """Keeps events, and passes them on to the callback that the test gave. `add` is called in the broker's thread."""
+
+    def __init__(self, callback: Callable[[GroupEvent], None] | None) -> None:
+        self._callback = callback
+        self._events: dict[str, deque[GroupEvent]] = {}
+        self._owned: dict[str, set[TopicPartition]] = {}
+
+    def add(self, event: GroupEvent) -> None:
+        """Keep an event."""
+        self._events.setdefault(event.group, deque(maxlen=EVENTS_MAX)).append(event)
+        if event.kind == "sync_completed":
+            assignments = [member.assignment for member in event.members]
+            owned = {TopicPartition(topic, number) for topics in assignments for topic, numbers in topics.items() for number in numbers}
+            self._owned.setdefault(event.group, set()).update(owned)
+        if self._callback is not None:
+            self._callback(event)
+
+    def of_group(self, group_id: str) -> tuple[GroupEvent, ...]:
+        """The events of a group, oldest first. In the broker's thread."""
+        return tuple(self._events.get(group_id, ()))
+
+    def owned_by(self, group_id: str) -> Set[TopicPartition]:
+        """Every partition that a member of the group has owned. In the broker's thread."""
+        return self._owned.get(group_id, frozenset())
 
 
 class Verbs(Embedded):
@@ -159,3 +192,19 @@ class Cluster(Verbs, broker.Cluster):
     ) -> None:
         self._journal = Journal(on_group_event)
         super().__init__(brokers, data_dir, config=config, listen=listen, on_group_event=self._journal.add, metrics=metrics)
+
+
+class OttlaCase(TestCase):
+    """`self.ottla_broker` is a fresh broker in memory, with the verbs of tests; `ottla_config` are its settings.
+
+    A broker of a whole class: `cls.ottla_broker = cls.enterClassContext(Broker())` in setUpClass of a plain TestCase. With Django, name it
+    before its own: `class OrderTest(OttlaCase, django.test.TestCase)`.
+    """
+
+    ottla_config: ClassVar[Mapping[str, GivenValue]] = {}
+    ottla_broker: Broker
+
+    def setUp(self) -> None:
+        """Start the broker, then what other classes set up."""
+        self.ottla_broker = self.enterContext(Broker(config=self.ottla_config))
+        super().setUp()

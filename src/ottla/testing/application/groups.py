@@ -1,27 +1,28 @@
 """A consumer group of the application under test: wait for it, read it, count its rebalances, remove its members.
 
-Nothing here is a member of the group or sends requests about it.
+Nothing here is a member of the group or sends requests about it. A group is read in the brokers' loop, as its coordinator has it now, with
+the lag: all of it is of one moment. What fails says in words what the group did: each rebalance with its triggers, clients by name.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.composition import Components
+from ottla.broker.partitions.partitions import NotOpen
+from ottla.coordinator.loop import CoordinatorLoop
 from ottla.groups.classic.leave import ADMIN_REASON
 from ottla.groups.classic.states import GroupState
 from ottla.groups.commands import Command, EvictMember, ExpireMember
-from ottla.groups.events import GroupEvent
-from ottla.groups.snapshots import MemberSnapshot
+from ottla.groups.coordinator import GroupCoordinator
+from ottla.groups.events import EventMember, GroupEvent
+from ottla.groups.snapshots import GroupSnapshot, MemberSnapshot
 from ottla.history.group_history import Rebalance, histories_of_events
-from ottla.history.story.sentences import counted
+from ottla.history.story.sentences import counted, sentence_of, trigger_text
 from ottla.protocol.model import TopicPartition
-from ottla.testing.application.expectations import Expectation
-from ottla.testing.application.group_reading import GroupNow, coordinator_of, group_now
-from ottla.testing.application.group_words import rebalances_in_words
 from ottla.testing.waiting import wait_until, wait_until_in_threads
 from ottla.text import did_you_mean
 
@@ -29,6 +30,163 @@ T = TypeVar("T")
 
 TIMEOUT_S: Final = 30.0
 """How long a wait may take; it ends as soon as its condition holds."""
+
+
+class GroupNow(NamedTuple):
+    """`members` are those that have joined. `lag`: records after the committed offsets, of all partitions that have one, of all that a
+    member owns or has owned, and of all topics that members subscribe to.
+
+    Where nothing is committed, all records of the partition count. None: there is no such partition, or a log was not opened yet since
+    the start, which it is soon.
+    """
+
+    state: str
+    members: tuple[MemberSnapshot, ...]
+    committed: Mapping[TopicPartition, int]
+    lag: int | None
+
+
+NO_GROUP = GroupNow("Dead", (), {}, None)
+
+
+def group_now(components: Components, group_id: str, owned: Set[TopicPartition]) -> GroupNow:
+    """The group, whose members have `owned` these partitions before; NO_GROUP where no coordinator has it."""
+    loop = coordinator_of(components, group_id)
+    if loop is None:
+        return NO_GROUP
+    (group,) = [each for each in loop.coordinator.snapshot().groups if each.group_id == group_id]
+    committed = {
+        TopicPartition(topic, number): value.offset for topic, offsets in group.offsets.items() for number, value in offsets.items()
+    }
+    return GroupNow(group.state, group.members, committed, _lag(components, group, committed, owned))
+
+
+def coordinator_of(components: Components, group_id: str) -> CoordinatorLoop[GroupCoordinator] | None:
+    """The coordinator that has the group."""
+    loops = [loop for broker in components.coordinators.by_broker.values() for loop in broker.all()]
+    return next((loop for loop in loops if group_id in loop.coordinator.state.groups), None)
+
+
+def _lag(components: Components, group: GroupSnapshot, committed: Mapping[TopicPartition, int], owned: Set[TopicPartition]) -> int | None:
+    partitions = owned | committed.keys()
+    for member in group.members:  # those of a group that was loaded after a restart, which has no events of them
+        partitions |= {TopicPartition(topic, number) for topic, numbers in member.assigned.items() for number in numbers}
+    for name in group.subscribed_topics or ():
+        topic = components.cluster_metadata.topics.get(name)
+        partitions |= {TopicPartition(name, number) for number in range(len(topic.leaders) if topic else 0)}
+    try:
+        return sum(_behind(components, partition, committed.get(partition)) for partition in partitions) if partitions else None
+    except NotOpen:
+        return None
+
+
+def _behind(components: Components, partition: TopicPartition, committed: int | None) -> int:
+    found = components.partitions.by_name(*partition)
+    if found is None:  # its topic was deleted
+        return 0
+    start, end = found.log.log_start_offset, found.log.log_end_offset
+    return max(0, end - (start if committed is None else max(start, committed)))
+
+
+class Names:
+    """Names of members: the group.instance.id, or else the client id, with the member id where several members share a client id."""
+
+    def __init__(self, member_lists: Iterable[Sequence[EventMember]]) -> None:
+        self._shared: set[str] = set()
+        for members in member_lists:
+            clients = [member.client_id for member in members if member.instance_id is None]
+            self._shared.update(client for client in clients if clients.count(client) > 1)
+
+    def name(self, instance_id: str | None, client_id: str | None, member_id: str | None) -> str:
+        """The name of one member."""
+        if instance_id is not None:
+            return instance_id
+        if client_id is None or client_id in self._shared:
+            return member_id or "a member"
+        return client_id
+
+    def of_members(self, members: Iterable[EventMember]) -> str:
+        """The names of several, sorted."""
+        return ", ".join(sorted(self.name(member.instance_id, member.client_id, member.member_id) for member in members))
+
+
+def rebalances_in_words(rebalances: Sequence[Rebalance]) -> str:
+    """The rebalances of one group, a paragraph of lines; `Its events show no rebalance.` where there is none."""
+    if not rebalances:
+        return "Its events show no rebalance."
+    names = Names([tuple(each.after.members.values()) for each in rebalances if each.after is not None])
+    lines = [f"  {number}. {_in_words(rebalance, names)}" for number, rebalance in enumerate(rebalances, 1)]
+    return "\n".join([f"Its {counted(len(rebalances), 'rebalance')}:", *lines])
+
+
+def _in_words(rebalance: Rebalance, names: Names) -> str:
+    triggers = [
+        trigger_text(trigger, names.name(trigger.instance_id, trigger.client_id, trigger.member_id)) for trigger in rebalance.triggers
+    ]
+    planned = {True: "planned", False: "unplanned", None: "planned or not"}[rebalance.verdict.planned]
+    head = f"{'; '.join(dict.fromkeys(triggers)) or sentence_of(rebalance.verdict).removesuffix('.')} ({planned})"
+    members = () if rebalance.after is None else tuple(rebalance.after.members.values())
+    match rebalance.outcome:
+        case "completed":
+            return f"{head}: generation {rebalance.generation} with {names.of_members(members)}"
+        case "emptied":
+            return f"{head}: no member is left"
+        case "superseded":
+            return f"{head}: the next rebalance began before the assignment was stored"
+        case "interrupted":
+            return f"{head}: interrupted, the coordinator was loaded again or the group deleted"
+        case _:
+            joined = f", {names.of_members(members)} joined" if members else ""
+            return f"{head}: not ended{joined}"
+
+
+class Expectation:
+    """Rebalances that begin after this object was made: so many, and so many of them not planned; None: any number.
+
+    `rebalances_now` gives all of the group's until now, `group_in_words` says how the group came to be as it is.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        count: int | None,
+        unplanned: int | None,
+        *,
+        rebalances_now: Callable[[], Sequence[Rebalance]],
+        group_in_words: Callable[[], str],
+    ) -> None:
+        self._count = count
+        self._unplanned = unplanned
+        self._rebalances_now = rebalances_now
+        self._group_in_words = group_in_words
+        self._before = len(rebalances_now())
+        wanted = [counted(count, "rebalance")] if count is not None else []
+        wanted += [f"{unplanned} unplanned"] if unplanned is not None else []
+        self._text = f"expected {' and '.join(wanted)} of group {group}"
+
+    def has_come(self) -> bool:
+        """Whether at least as many have begun as are expected, and the last one has ended."""
+        inside = self._inside()
+        is_open = bool(inside) and inside[-1].outcome == "open"
+        return len(inside) >= (self._count or 0) and _unplanned(inside) >= (self._unplanned or 0) and not is_open
+
+    def in_words(self) -> str:
+        """What is expected and what came, with the group's rebalances."""
+        inside = self._inside()
+        return f"{self._text}. {len(inside)} began, {_unplanned(inside)} of them unplanned. {self._group_in_words()}"
+
+    def check(self) -> None:
+        """Raise AssertionError unless exactly as many have begun as are expected."""
+        inside = self._inside()
+        if self._count not in (None, len(inside)) or self._unplanned not in (None, _unplanned(inside)):
+            raise AssertionError(self.in_words())
+
+    def _inside(self) -> Sequence[Rebalance]:
+        return self._rebalances_now()[self._before :]
+
+
+def _unplanned(rebalances: Sequence[Rebalance]) -> int:
+    return sum(rebalance.verdict.planned is False for rebalance in rebalances)
 
 
 class RunInLoop(Protocol):
@@ -86,12 +244,12 @@ class Group:
         As the leader assigned them last: during a rebalance those of before, and none for a member that has just joined.
         """
         members = self._now().members
-        shared = Counter(each.client_id for each in members if each.instance_id is None)
+        shared = Counter(member.client_id for member in members if member.instance_id is None)
         return {
-            each.instance_id or (each.client_id if shared[each.client_id] == 1 else each.member_id): sorted(
-                TopicPartition(topic, number) for topic, numbers in each.assigned.items() for number in numbers
+            member.instance_id or (member.client_id if shared[member.client_id] == 1 else member.member_id): sorted(
+                TopicPartition(topic, number) for topic, numbers in member.assigned.items() for number in numbers
             )
-            for each in members
+            for member in members
         }
 
     def events(self) -> tuple[GroupEvent, ...]:
@@ -166,7 +324,7 @@ class Group:
         def run(components: Components) -> tuple[tuple[MemberSnapshot, ...], bool]:
             # Found and removed in one go: in between, its client might send a request.
             members = self._read(components).members
-            found = [each for each in members if name in _names_of(each)]
+            found = [member for member in members if name in _names_of(member)]
             command = make(found[0]) if len(found) == 1 else None
             loop = coordinator_of(components, self.name)
             if command is not None and loop is not None:
@@ -174,7 +332,7 @@ class Group:
             return members, command is not None
 
         members, is_removed = self._run_in_loop(run)
-        found = [each for each in members if name in _names_of(each)]
+        found = [member for member in members if name in _names_of(member)]
         if len(found) != 1:
             many = f"{len(found)} members of group {self.name} are named {name}: use a member id of {', '.join(m.member_id for m in found)}"
             none = f"group {self.name} has no member {name}: its members are {_names_and_ids(members) or 'none'}"
@@ -232,8 +390,8 @@ def _names_of(member: MemberSnapshot) -> tuple[str | None, ...]:
 
 
 def _names(members: Sequence[MemberSnapshot]) -> str:
-    return ", ".join(sorted(each.instance_id or each.client_id for each in members))
+    return ", ".join(sorted(member.instance_id or member.client_id for member in members))
 
 
 def _names_and_ids(members: Sequence[MemberSnapshot]) -> str:
-    return ", ".join(sorted(f"{each.instance_id or each.client_id} ({each.member_id})" for each in members))
+    return ", ".join(sorted(f"{member.instance_id or member.client_id} ({member.member_id})" for member in members))

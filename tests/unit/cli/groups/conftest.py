@@ -15,8 +15,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import Record, TopicPartition
 from ottla.protocol.records.batch import encode_batch
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import RawClient
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import RawClient, create_topic
 from tests.support.kit.consumer_protocol import encode_assignment, encode_subscription
 
 STAY_MS = 300_000

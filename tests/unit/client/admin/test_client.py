@@ -9,7 +9,7 @@ from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import CommittedOffset, DescribedGroup, DescribedTopic, Failure
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import create_topic
 
 GROUPS = [f"group-{number}" for number in range(12)]
 PLACES = [TopicPartition("t", number) for number in range(6)]

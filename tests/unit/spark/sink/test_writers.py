@@ -30,7 +30,7 @@ from ottla.spark.sink.writers import (
     send,
     stream_sink,
 )
-from ottla.testing.topics import create_topic
+from ottla.testing.raw_client import create_topic
 
 OPTIONS = {"kafka.bootstrap.servers": "h:1", "topic": " t "}
 VALUE = StructType([StructField("value", StringType())])

@@ -1,5 +1,6 @@
-"""`ottla.testing.Broker` and `Cluster`."""
+"""Brokers with verbs, and their journal."""
 
+import unittest
 import warnings
 
 import pytest
@@ -7,7 +8,29 @@ import pytest
 import ottla.broker
 from ottla.broker.clock import now_ms
 from ottla.groups.events import GroupEvent
-from ottla.testing import Broker, Cluster, wait_until
+from ottla.testing import Broker, Cluster, OttlaCase, wait_until
+from ottla.testing.application.brokers import EVENTS_MAX, Journal
+
+
+def event(group: str, generation: int) -> GroupEvent:
+    return GroupEvent(at_ms=0, group=group, kind="emptied", generation=generation, state_from="Stable", state_to="Empty")
+
+
+def test_events_are_kept_by_group_and_passed_on() -> None:
+    passed: list[GroupEvent] = []
+    journal = Journal(passed.append)
+    for group, generation in (("a", 1), ("b", 1), ("a", 2)):
+        journal.add(event(group, generation))
+    assert journal.of_group("a") == (event("a", 1), event("a", 2))
+    assert journal.of_group("none") == ()
+    assert passed == [event("a", 1), event("b", 1), event("a", 2)]
+
+
+def test_the_last_events_of_a_group_are_kept() -> None:
+    journal = Journal(None)
+    for generation in range(EVENTS_MAX + 1):
+        journal.add(event("a", generation))
+    assert [each.generation for each in journal.of_group("a")] == list(range(1, EVENTS_MAX + 1))
 
 
 def test_they_are_the_brokers_of_ottla_broker() -> None:
@@ -70,3 +93,26 @@ def test_records_that_retention_will_remove_are_warned_of(config: dict[str, str 
         broker.produce("orders", [("k", b"of last year")], timestamp_ms=now_ms() - 365 * 86_400_000)
     texts = [str(warning.message) for warning in said]
     assert [text.startswith("the broker will remove these records of topic orders") for text in texts] == [True] * warns
+
+
+class Case(OttlaCase):
+    ottla_config = {"num.partitions": 2}
+
+    def test_one(self) -> None:
+        self.ottla_broker.produce("orders", [b"a", b"b"])
+        assert {record.partition for record in self.ottla_broker.consume("orders", 2)} == {0, 1}
+
+    def test_two(self) -> None:
+        self.ottla_broker.create_topic("orders")
+        assert self.ottla_broker.values("orders") == []
+
+
+def test_each_test_has_a_broker_that_ends_with_it() -> None:
+    cases = list(unittest.defaultTestLoader.loadTestsFromTestCase(Case))
+    result = unittest.TestResult()
+    for case in cases:
+        case.run(result)
+    assert (result.testsRun, result.errors, result.failures) == (2, [], [])
+    assert {type(case.ottla_broker) for case in cases} == {type(cases[0].ottla_broker)}
+    assert cases[0].ottla_broker is not cases[1].ottla_broker
+    assert all(case.ottla_broker._thread is None for case in cases)

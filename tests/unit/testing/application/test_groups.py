@@ -1,20 +1,195 @@
-"""Groups of the application under test, with members that do only what the test says."""
+"""A group of the application under test."""
 
 import asyncio
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from typing import Any
 
 import pytest
 
+from ottla.broker.composition import Components
+from ottla.groups.events import EventMember, GroupEvent, TriggerCode
+from ottla.history.group_history import Rebalance, histories_of_events
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.model import TopicPartition
 from ottla.testing import Broker
+from ottla.testing.application.groups import NO_GROUP, Expectation, GroupNow, coordinator_of, group_now, rebalances_in_words
 from ottla.testing.waiting import wait_until
 from tests.support.clients.raw_member import RawMember
 from tests.support.kit.consumer_protocol import encode_assignment
 
 MakeMember = Callable[..., RawMember]
+
+
+def read(broker: Broker) -> GroupNow:
+    return broker._call_in_loop(lambda components: group_now(components, "g", frozenset()))
+
+
+@pytest.fixture
+def owning_member(ottla_broker: Broker) -> Iterator[RawMember]:
+    ottla_broker.create_topic("flights", 2)
+    with closing(RawMember(ottla_broker.bootstrap_servers, "g")) as owning_member:
+        yield owning_member
+
+
+def test_a_group_that_no_coordinator_has(ottla_broker: Broker) -> None:
+    def find(components: Components) -> bool:
+        return coordinator_of(components, "g") is None
+
+    assert ottla_broker._call_in_loop(find)
+    assert read(ottla_broker) == NO_GROUP
+
+
+def test_the_lag_counts_subscribed_owned_and_committed_partitions(ottla_broker: Broker, owning_member: RawMember) -> None:
+    ottla_broker.create_topic("trains", 2)
+    ottla_broker.produce("flights", [b"1", b"2", b"3"], partition=0)
+    ottla_broker.produce("flights", [b"4"], partition=1)
+    ottla_broker.produce("trains", [b"5"] * 10, partition=1)
+    owning_member.join()
+    assert read(ottla_broker).lag == 4, "of the topic that it subscribes to"
+    owning_member.sync({owning_member.member_id: encode_assignment({"flights": [0], "trains": [1]})})
+    now = read(ottla_broker)
+    assert (now.state, len(now.members), now.lag) == ("Stable", 1, 14)
+    assert owning_member.commit("flights", 0, 2) == ErrorCode.NONE
+    assert owning_member.commit("trains", 1, 8) == ErrorCode.NONE
+    assert owning_member.commit("trains", 0, 0) == ErrorCode.NONE
+    now = read(ottla_broker)
+    assert now.lag == 1 + 1 + 2
+    assert now.committed == {("flights", 0): 2, TopicPartition("trains", 0): 0, TopicPartition("trains", 1): 8}
+
+
+def test_a_group_that_only_commits_has_a_lag(ottla_broker: Broker, owning_member: RawMember) -> None:
+    ottla_broker.produce("flights", [b"1", b"2", b"3"], partition=0)
+    assert read(ottla_broker).lag is None
+    assert owning_member.commit("flights", 0, 2) == ErrorCode.NONE
+    assert read(ottla_broker).lag == 1
+
+
+def test_a_lag_is_not_known_before_the_logs_are_open_again(ottla_broker: Broker, owning_member: RawMember) -> None:
+    ottla_broker.produce("flights", [b"1", b"2"], partition=0)
+    owning_member.join()
+    owning_member.sync()
+    assert owning_member.commit("flights", 0, 1) == ErrorCode.NONE
+    ottla_broker.restart()
+    ottla_broker.group("g").wait(lag=1)
+    assert read(ottla_broker).lag == 1
+    ottla_broker.produce("flights", [b"3"], partition=1)
+    with pytest.raises(AssertionError, match="a lag of at most 0"):
+        ottla_broker.group("g").wait(lag=0, timeout=0)
+
+
+def event(kind: str, generation: int = 1, **fields: Any) -> GroupEvent:
+    states = {"state_from": "Stable", "state_to": "PreparingRebalance"}
+    return GroupEvent(**({"at_ms": 0, "group": "g", "kind": kind, "generation": generation} | states | fields))
+
+
+def named_member(member_id: str, client_id: str, instance_id: str | None = None) -> EventMember:
+    timeouts = {"session_timeout_ms": 1, "rebalance_timeout_ms": 1}
+    return EventMember(member_id=member_id, instance_id=instance_id, client_id=client_id, client_host="/127.0.0.1", **timeouts)
+
+
+def lines_of(*events: GroupEvent) -> list[str]:
+    history = histories_of_events(events).get("g")
+    return rebalances_in_words([] if history is None else list(history.generations())).splitlines()
+
+
+def test_every_trigger_has_words() -> None:
+    for code in TriggerCode:
+        (_, line) = lines_of(event("trigger", trigger=code.value, client_id="w1"))
+        assert code.value not in line
+
+
+def test_a_group_without_rebalances() -> None:
+    assert lines_of() == lines_of(event("deleted")) == ["Its events show no rebalance."]
+
+
+def test_a_rebalance_names_its_cause_and_who_is_in_the_generation() -> None:
+    one, two = named_member("m1", "w1"), named_member("m2", "w2", "static-2")
+    told = lines_of(
+        event("trigger", trigger="JOIN_NEW", client_id="w1", member_id="m1"),
+        event("trigger", trigger="JOIN_NEW", client_id="w2", instance_id="static-2", coalesced=True),
+        event("join_completed", 2, members=(one, two)),
+        event("sync_completed", 2, members=(one, two)),
+        event("offsets_expired", 2),
+        event("trigger", 2, trigger="EXPIRE_HEARTBEAT", client_id="w1", member_id="m1", evidence={"last_heartbeat_age_ms": 45_000}),
+        event("join_completed", 3, members=(two,)),
+    )
+    assert told == [
+        "Its 2 rebalances:",
+        "  1. w1 joined the group; static-2 joined the group (planned): generation 2 with static-2, w1",
+        "  2. w1 sent no heartbeat for 45.0 s and was removed (unplanned): not ended, static-2 joined",
+    ]
+
+
+def test_members_that_share_a_client_id_have_their_member_ids() -> None:
+    members = (named_member("rdkafka-1", "rdkafka"), named_member("rdkafka-2", "rdkafka"))
+    told = lines_of(
+        event("trigger", trigger="LEAVE", client_id="rdkafka", member_id="rdkafka-3", client_reason="closing"),
+        event("join_completed", 2, members=members),
+        event("sync_completed", 2, members=members),
+    )
+    assert told[1] == '  1. rdkafka-3 left the group, saying "closing" (planned): generation 2 with rdkafka-1, rdkafka-2'
+
+
+def test_how_a_rebalance_ended() -> None:
+    told = lines_of(
+        event("trigger", trigger="JOIN_NEW"),
+        event("join_completed", 2),
+        event("trigger", trigger="LEAVE", client_id="w1"),
+        event("emptied", 3),
+        event("trigger", trigger="JOIN_NEW", client_id="w1"),
+        event("loaded", 3),
+        event("join_completed", 4),
+    )
+    assert [line.partition("): ")[2] for line in told[1:]] == [
+        "the next rebalance began before the assignment was stored",
+        "no member is left",
+        "interrupted, the coordinator was loaded again or the group deleted",
+        "not ended",
+    ]
+    assert told[1].startswith("  1. a member joined")
+    assert told[4] == "  4. Perhaps: The group moved to another coordinator, and members joined again (unplanned): not ended"
+
+
+def group_event(kind: str, generation: int, trigger: str | None = None) -> GroupEvent:
+    states = {"state_from": "Stable", "state_to": "PreparingRebalance"}
+    return GroupEvent(at_ms=0, group="g", kind=kind, generation=generation, trigger=trigger, **states)
+
+
+def rebalance(generation: int, trigger: str, *, ends: bool = True) -> Rebalance:
+    events = [group_event("trigger", generation - 1, trigger), group_event("join_completed", generation)]
+    (found,) = histories_of_events([*events, group_event("sync_completed", generation)] if ends else events)["g"].rebalances
+    return found
+
+
+def test_only_what_begins_later_counts() -> None:
+    seen = [rebalance(1, "JOIN_NEW")]
+    expected = Expectation("g", 2, 1, rebalances_now=lambda: seen, group_in_words=lambda: "It is Stable.")
+    assert not expected.has_come()
+    seen.append(rebalance(2, "JOIN_NEW"))
+    seen.append(rebalance(3, "JOIN_NEW"))
+    assert not expected.has_come(), "none of them was unplanned"
+    assert expected.in_words() == "expected 2 rebalances and 1 unplanned of group g. 2 began, 0 of them unplanned. It is Stable."
+    seen[-1] = rebalance(3, "EXPIRE_HEARTBEAT")
+    assert expected.has_come()
+    expected.check()
+    seen.append(rebalance(4, "JOIN_NEW"))
+    with pytest.raises(AssertionError, match="3 began, 1 of them unplanned"):
+        expected.check()
+
+
+def test_the_last_one_must_have_ended() -> None:
+    seen: list[Rebalance] = []
+    expected = Expectation("g", None, 0, rebalances_now=lambda: seen, group_in_words=str)
+    assert expected.has_come()
+    seen.append(rebalance(1, "JOIN_NEW", ends=False))
+    assert not expected.has_come()
+    expected.check()
+    seen[0] = rebalance(1, "SYNC_TIMEOUT")
+    with pytest.raises(AssertionError, match="expected 0 unplanned of group g"):
+        expected.check()
 
 
 @pytest.fixture
@@ -50,7 +225,7 @@ def test_a_wait_that_fails_says_how_the_group_came_to_be_as_it_is(ottla_broker: 
         group.wait(state="Stable", members=2, lag=0, timeout=0)
     assert str(failure.value) == (
         "waited 0 s for: group billing to have state Stable and 2 members and a lag of at most 0. "
-        "It is Stable and has 1 member (w1) and a lag of 0. Its 1 rebalance:\n  1. w1 joined (planned): generation 1 with w1"
+        "It is Stable and has 1 member (w1) and a lag of 0. Its 1 rebalance:\n  1. w1 joined the group (planned): generation 1 with w1"
     )
 
 
