@@ -11,7 +11,7 @@ TRIAL := $(BIN)/python -m trials
 # Compiled before the tests start, these and the tests themselves: in a new checkout, each of the workers would compile all of it, at the same time.
 KERNELS := columnar.preloading log.compiled.cleaning groups.log.compiled_loading.reducer log.compiled.checks
 
-.PHONY: all help setup java demo test install-test check format bench sim soak fuzz kill-tests sharing whatif-trials migration-trials scenarios incidents accuracy docs changelog
+.PHONY: all help setup java demo test quick install-test check format bench sim soak fuzz kill-tests sharing whatif-trials migration-trials scenarios incidents accuracy docs changelog
 
 # The suite holds the linters, the types and the import contracts too, so `make` runs each check once.
 all: test
@@ -40,6 +40,11 @@ test: setup ## the whole suite; ARGS="tests/unit -k batch" for a part of it
 	$(BIN)/python -m pytest -n 0 --collect-only -qq $(ARGS) > /dev/null & \
 	for module in $(KERNELS); do $(BIN)/python -c "from ottla.$$module import load_kernels; load_kernels()" & done; wait
 	$(PYTEST) $(ARGS)
+
+# Surfaces of packages, scenarios, examples, docs, linters: two minutes on two cores. No Java, no browser, no trial.
+quick: setup ## the quick part of the suite: no Java, no browser, no trials
+	$(BIN)/python -m pytest -n 2 -m 'not kafka and not spark' --ignore tests/unit/protocol/wire $(ARGS) \
+		tests/unit tests/log tests/scenarios tests/conformance tests/examples tests/test_docs.py tests/test_imports.py tests/test_install.py tests/test_tidy.py
 
 # The wheel in fresh virtual environments, a row each; ROW="3.12 spark" for some of them.
 install-test: setup ## the wheel in fresh environments; ROW="3.12 spark" for some
