@@ -166,7 +166,7 @@ def test_a_wrong_password_is_reported_at_once(guarded: Guarded, mechanism: str) 
         list(fetcher.read([FetchRange(TopicPartition(TOPIC, 0), 0, 1)]))
 
 
-def consumer(guarded: Guarded, group: str, listener: str, mechanism: str, password: str = PASSWORD) -> ottla.Consumer:
+def consumer(guarded: Guarded, group: str, listener: str, mechanism: str, password: str = PASSWORD, **more: Any) -> ottla.Consumer:
     """A consumer with librdkafka's properties."""
     config = {
         "bootstrap.servers": guarded.kafka.addresses[listener],
@@ -179,7 +179,7 @@ def consumer(guarded: Guarded, group: str, listener: str, mechanism: str, passwo
         "auto.offset.reset": "earliest",
         "heartbeat.interval.ms": 100,
     }
-    return ottla.Consumer(config)
+    return ottla.Consumer(config | more)
 
 
 def next_value(reading: ottla.Consumer) -> bytes | None:
@@ -214,6 +214,13 @@ def test_a_consumer_of_a_guarded_broker(guarded: Guarded) -> None:
         with pytest.raises(ottla.KafkaException) as refused:
             next_value(reading)
     assert refused.value.args[0].code() == ottla.KafkaError._AUTHENTICATION
+    errors: list[ottla.KafkaError] = []
+    with consumer(guarded, "another password", "SASLSSL", "PLAIN", "wrong", error_cb=errors.append) as reading:
+        reading.subscribe(["read"])
+        wait_until(lambda: errors, "error_cb is called", lambda: reading.poll(0.1))
+        assert errors[0] == ottla.KafkaError._AUTHENTICATION
+        reading.set_sasl_credentials(USER, PASSWORD)
+        assert next_value(reading) == large
 
 
 def test_a_consumer_in_an_event_loop(guarded: Guarded) -> None:

@@ -321,14 +321,15 @@ def default_values(client: Client) -> dict[str, Any]:
 
 
 def read_properties(properties: Mapping[str, Any], client: Client) -> dict[str, Any]:
-    """The values to apply, by the rows' names; None stands for what is not given. Of two spellings the later one is taken.
+    """The values to apply, by the rows' names; None stands for what is not given.
 
-    A consumer's properties may have librdkafka's names. Raises PropertyError.
+    A consumer's properties may have librdkafka's names, which come before Kafka's where both are given: request.timeout.ms may then be a
+    producer's there, and metadata.max.age.ms the age of a cache. Raises PropertyError.
     """
     spellings = _SPELLINGS if client is Client.CONSUMER else {}
     values: dict[str, Any] = {}
     problems = []
-    for name, value in properties.items():
+    for name, value in sorted(properties.items(), key=lambda given: given[0] in spellings):
         if value is None:
             continue
         row = PROPERTIES.get(spellings.get(name, name))

@@ -25,7 +25,7 @@ def test_a_default_is_a_value(client: Client) -> None:
 
 
 def test_two_spellings() -> None:
-    given = {"fetch.wait.max.ms": 7, "max.partition.fetch.bytes": "5", "fetch.message.max.bytes": "6", "client.id": None}
+    given = {"fetch.wait.max.ms": 7, "fetch.message.max.bytes": "6", "max.partition.fetch.bytes": "5", "client.id": None}
     assert read_properties(given, Client.CONSUMER) == {"fetch.max.wait.ms": 7, "max.partition.fetch.bytes": 6}
     with pytest.raises(PropertyError, match=r"^fetch.wait.max.ms is no property of a Kafka consumer; did you mean 'fetch.max.wait.ms'"):
         read_properties(given, Client.RANGES)
