@@ -81,9 +81,9 @@ class HeartbeatTimers:
         """The application has called poll; the network's thread may learn of it later."""
         self.polled_ms = max(self.polled_ms, now_ms)
 
-    def skip(self, until_ms: float) -> None:
-        """Heartbeats were answered until then."""
-        self._next_ms = until_ms + self._settings.heartbeat_interval_ms
+    def skip(self, until_ms: float, *, is_due: bool) -> None:
+        """Heartbeats were answered until then; the next one is due at once, or an interval later."""
+        self._next_ms = until_ms + (0 if is_due else self._settings.heartbeat_interval_ms)
         self.reset_session(until_ms)
         self._failures = 0
 
@@ -113,9 +113,14 @@ class HeartbeatTimers:
         """Whether the coordinator has not answered for session.timeout.ms."""
         return now_ms >= self._session_ends_ms
 
+    @property
+    def poll_due_ms(self) -> float:
+        """When max.poll.interval.ms is over since the application's last poll."""
+        return self.polled_ms + self._settings.max_poll_interval_ms
+
     def is_poll_over(self, now_ms: float) -> bool:
         """Whether the application has not called poll for max.poll.interval.ms."""
-        return now_ms >= self.polled_ms + self._settings.max_poll_interval_ms
+        return now_ms >= self.poll_due_ms
 
     def is_due(self, now_ms: float) -> bool:
         """Whether a heartbeat has to be sent."""
@@ -123,8 +128,7 @@ class HeartbeatTimers:
 
     def next_ms(self) -> float:
         """When the first of the timers ends."""
-        polls_end_ms = self.polled_ms + self._settings.max_poll_interval_ms
-        return min(self._session_ends_ms, polls_end_ms, *([] if self.in_flight else [self._next_ms]))
+        return min(self._session_ends_ms, self.poll_due_ms, *([] if self.in_flight else [self._next_ms]))
 
 
 class InvalidAssignment(Exception):
@@ -254,6 +258,11 @@ class Membership:
         return self.generation == NO_GENERATION or not self.member_id
 
     @property
+    def poll_due_ms(self) -> float:
+        """When the member leaves, unless the application polls before."""
+        return self._timers.poll_due_ms
+
+    @property
     def is_rebalancing(self) -> bool:
         """Whether a JoinGroup is wanted or on its way."""
         return self._needs_rejoin or self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
@@ -270,9 +279,9 @@ class Membership:
             self._evidence.polled_late(self._timers.polled_ms, now_ms)
         self._timers.poll(now_ms)
 
-    def skip_heartbeats(self, until_ms: float) -> None:
-        """Heartbeats were sent and answered until then, without a step for each; the next one is due an interval later."""
-        self._timers.skip(until_ms)
+    def skip_heartbeats(self, until_ms: float, *, is_due: bool = False) -> None:
+        """Heartbeats were sent and answered until then, without a step for each; the next one is due at once, or an interval later."""
+        self._timers.skip(until_ms, is_due=is_due)
         self._evidence.heartbeat_sent_ms = until_ms
         self._evidence.heartbeat_answered(until_ms, is_rejoin_due=False)
 

@@ -156,7 +156,7 @@ class ModelMember:
 
     def notice(self) -> None:
         """Send a heartbeat, as it does every heartbeat.interval.ms: so it notices a rebalance, or that it was removed."""
-        self._go_on(is_heartbeat_due=True)
+        self._go_on(is_due=True)
 
     def removed(self, member_id: str) -> None:
         """The coordinator has removed this member id: its partitions have no owner until they are assigned."""
@@ -218,20 +218,20 @@ class ModelMember:
 
     def _fall_silent(self, action: Action) -> None:
         if not self._is_silent:
-            self._skip_heartbeats(is_next_due=True)
+            self._skip_heartbeats(is_due=True)
         self._silent_until_ms = action.until_ms
         self._update_stops()
         if action.until_ms is not None:
             self._later(action.length_ms, self._wake)
 
     def _wake(self) -> None:
-        """It takes the responses that have waited; then its heartbeat thread may find that the session or the poll interval is over."""
+        """Its heartbeat thread may find that the session or the poll interval is over; then it does what has waited."""
+        self._send_all()
+        self._update_stops()
         waiting, self._when_awake = self._when_awake, []
         for act in waiting:
             act()
-        self._send_all()
-        self._update_stops()
-        self._work()
+        self._go_on(is_due=True)
 
     def _stop_polling(self, action: Action) -> None:
         self._polls_again_ms = action.until_ms
@@ -255,23 +255,23 @@ class ModelMember:
 
     # The application and its membership
 
-    def _go_on(self, *, is_heartbeat_due: bool = False) -> None:
+    def _go_on(self, *, is_due: bool = False) -> None:
         """Work, after a time in which its heartbeats went on."""
         if self.is_running and not self._is_silent:
-            self._skip_heartbeats(is_next_due=is_heartbeat_due)
+            self._skip_heartbeats(is_due=is_due)
             self._work()
 
-    def _skip_heartbeats(self, *, is_next_due: bool = False) -> None:
-        """They have reached the coordinator until now. In a poll gap they go on until the poll interval is over."""
-        membership, now_ms = self._membership, self._environment.now_ms
+    def _skip_heartbeats(self, *, is_due: bool) -> None:
+        """They have reached the coordinator until now."""
+        membership = self._membership
         if membership.state.sends_heartbeats:
-            further_ms = 0 if self._polls else self._settings.max_poll_interval_ms
-            membership.skip_heartbeats(now_ms - self._settings.heartbeat_interval_ms if is_next_due else now_ms + further_ms)
+            membership.skip_heartbeats(self._environment.now_ms, is_due=is_due)
             self._environment.keep_session(membership.member_id, self.process.instance_id)
 
     def _work(self) -> None:
         """Poll, outside a gap, send what there is to send, and go on when the membership has something more."""
         membership = self._membership
+        self._wakes += 1
         if self._polls:
             self._poll()
         self._send_all()
@@ -279,9 +279,8 @@ class ModelMember:
             return
         if membership.has_poll_expired:
             self._update_stops()
-        wake_ms = membership.next_ms()
+        wake_ms = membership.poll_due_ms if membership.state.sends_heartbeats else membership.next_ms()
         if wake_ms is not None:
-            self._wakes += 1
             number = self._wakes
             delay_ms = max(0, ceil(wake_ms) - self._environment.now_ms)
             self._later(delay_ms, lambda: self._go_on() if number == self._wakes else None)

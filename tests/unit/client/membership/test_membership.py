@@ -242,14 +242,18 @@ def test_heartbeats_of_a_quiet_time_can_be_skipped() -> None:
     driven.member.skip_heartbeats(driven.now)
     driven.nothing(1_999)
     driven.member.on_heartbeat(driven.next(Heartbeat, 1), E.NONE, driven.now)
-    driven.member.skip_heartbeats(driven.now)
+    driven.now += 3_600_000
+    driven.member.skip_heartbeats(driven.now, is_due=True)
+    driven.next(Heartbeat)
     driven.next(FindCoordinator, 6_000)
 
 
 def test_heartbeats_that_were_skipped_say_nothing_of_polls() -> None:
     driven = Driven().start().stable()
-    driven.member.skip_heartbeats(20_000)
-    driven.next(LeaveGroup, 20_000)
+    driven.member.poll(5_000)
+    assert driven.member.poll_due_ms == 25_000
+    driven.member.skip_heartbeats(25_000)
+    driven.next(LeaveGroup, 25_000)
     assert driven.member.has_poll_expired
 
 

@@ -197,6 +197,13 @@ def test_a_heartbeat_thread_that_wakes_after_the_poll_interval_leaves(until_ms: 
     assert triggers_of(member) == expected
 
 
+def test_a_member_that_wakes_after_its_session_notices_it_although_it_had_more_to_do() -> None:
+    member = process("a", START, Action(at_ms=18_000, kind=ActionKind.POLL_GAP, until_ms=21_000), silence(27_000))
+    for poll_ms in (4_000, POLL_MS):
+        found = triggers_of(replace(member, rebalance_timeout_ms=poll_ms))
+        assert found[-1] == (27_000, "JOIN_NEW"), found
+
+
 def test_a_member_that_wakes_in_a_poll_gap_polls_when_the_gap_is_over() -> None:
     assert triggers(silence(22_000), Action(at_ms=21_000, kind=ActionKind.POLL_GAP, until_ms=35_000)) == [
         (30_000, "POLL_TIMEOUT"),

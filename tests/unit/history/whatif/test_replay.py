@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -39,6 +40,34 @@ def test_a_longer_session_never_expires_more_often(seed: int, shorter: int, long
 def test_a_longer_poll_interval_never_times_out_more_often(seed: int, shorter: int, longer: int) -> None:
     before, after = (count(seed, "POLL_TIMEOUT", Settings(max_poll_interval_ms=each * 1_000)) for each in (shorter, shorter + longer))
     assert after <= before
+
+
+LENGTHS_MS = st.sampled_from([0, 1, 1_000, 5_000, 9_000, 10_000, 10_001, 25_000, 70_000])
+STEPS = st.lists(st.tuples(st.sampled_from([0, 1, 500, 3_000, 8_000, 20_000]), st.sampled_from(list(ActionKind)), LENGTHS_MS), max_size=7)
+
+
+@given(steps=st.lists(STEPS, min_size=1, max_size=4), static=st.booleans(), protocol=st.sampled_from(["range", "cooperative-sticky"]))
+def test_processes_that_poll_at_the_end_are_members_whatever_they_did_before(
+    steps: list[list[tuple[int, ActionKind, int]]], static: bool, protocol: str
+) -> None:
+    processes = [process(f"c{at}", START, *actions(each), instance_id=f"c{at}" if static else None) for at, each in enumerate(steps)]
+    last = [event for event in replay(behaviour(*processes, ended_ms=300_000, protocol=protocol)).events if event.state_to][-1]
+    running = [each.name for each in processes if is_running(each.actions)]
+    assert sorted(member.client_id for member in last.members) == running
+    assert last.state_to == ("Stable" if running else "Empty")
+
+
+def actions(steps: list[tuple[int, ActionKind, int]]) -> Iterator[Action]:
+    """Actions one after the other, which may overlap."""
+    at_ms = 1_000
+    for wait_ms, kind, length_ms in steps:
+        at_ms += wait_ms
+        yield Action(at_ms=at_ms, kind=kind, until_ms=at_ms + length_ms)
+
+
+def is_running(of_process: tuple[Action, ...]) -> bool:
+    kinds = [action.kind for action in of_process if action.kind in (ActionKind.START, ActionKind.CLOSE, ActionKind.CRASH)]
+    return kinds[-1] is ActionKind.START
 
 
 def test_triggers_have_the_action_that_they_follow_from() -> None:
