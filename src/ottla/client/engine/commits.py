@@ -20,6 +20,8 @@ NOT_A_MEMBER: Final = frozenset(
     {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}
 )
 """The coordinator knows no such member, or the group rebalances: a commit of before is refused."""
+_UNKNOWN_TOPIC_FAILURES_MAX: Final = 3
+"""A broker may learn of a new topic a moment later than the client; one that is unknown after so many attempts was deleted."""
 
 
 class Commit:
@@ -63,6 +65,7 @@ class Commits:
         self._in_flight: dict[OffsetCommit, Commit] = {}
         self._automatic: Commit | None = None
         self._auto_at_ms = now_ms + settings.auto_commit_interval_ms
+        self._auto_failures = 0
         self.finished: list[Commit] = []
 
     def commit(self, commit: Commit) -> Commit:
@@ -102,13 +105,13 @@ class Commits:
             for commit in due:
                 self._waiting.remove(commit)
                 is_rebalancing = membership.state is not MemberState.UNJOINED
-                self._fail(commit, ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else ErrorCode.UNKNOWN_MEMBER_ID)
+                self._fail(commit, ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else ErrorCode.UNKNOWN_MEMBER_ID, now_ms)
             return []
         if membership.coordinator is None:
             membership.find_coordinator()
             for commit in [each for each in due if each.retry_until_ms is not None and each.retry_until_ms <= now_ms]:
                 self._waiting.remove(commit)
-                self._fail(commit, ErrorCode.REQUEST_TIMED_OUT)
+                self._fail(commit, ErrorCode.REQUEST_TIMED_OUT, now_ms)
             return []
         requests = []
         for commit in due:
@@ -134,48 +137,62 @@ class Commits:
     def on_response(self, request: OffsetCommit, errors: Mapping[TopicPartition, ErrorCode], now_ms: float) -> None:
         """A response to OffsetCommit."""
         commit = self._in_flight.pop(request)
+        commit.errors = {partition: errors.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in commit.offsets}
+        for partition, error in commit.errors.items():
+            state = self._subscriptions.partitions.get(partition)
+            if state is not None and error is ErrorCode.NONE:
+                state.committed = commit.offsets[partition].offset
         found = set(errors.values())
-        gone, retriable, not_a_member = found & _COORDINATOR_GONE, found & _RETRIABLE, found & NOT_A_MEMBER
+        gone, not_a_member = found & _COORDINATOR_GONE, found & NOT_A_MEMBER
+        retriable = found & _RETRIABLE
+        if commit.failures >= _UNKNOWN_TOPIC_FAILURES_MAX:
+            retriable -= {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         if not_a_member:
             error = min(not_a_member)
             is_rebalancing = self._membership.commit_refused(error, request.generation, request.member_id, now_ms)
-            self._fail(commit, ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else error)
+            self._fail(commit, ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else error, now_ms)
         elif gone:
             self._membership.coordinator_lost(now_ms)
-            self._retry(commit, min(gone), now_ms)
+            self._retry(commit, now_ms)
         elif retriable:
-            self._retry(commit, min(retriable), now_ms)
+            self._retry(commit, now_ms)
         else:
-            commit.errors = {partition: errors.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR) for partition in commit.offsets}
-            for partition, error in commit.errors.items():
-                state = self._subscriptions.partitions.get(partition)
-                if state is not None and error is ErrorCode.NONE:
-                    state.committed = commit.offsets[partition].offset
-            self._finish(commit)
+            self._finish(commit, now_ms)
 
     def on_no_response(self, request: OffsetCommit, now_ms: float) -> None:
         """The request was lost with its connection, or not answered in time."""
         self._membership.coordinator_lost(now_ms)
-        self._retry(self._in_flight.pop(request), ErrorCode.REQUEST_TIMED_OUT, now_ms)
+        commit = self._in_flight.pop(request)
+        commit.errors = dict.fromkeys(commit.offsets, ErrorCode.REQUEST_TIMED_OUT)
+        self._retry(commit, now_ms)
 
-    def _retry(self, commit: Commit, error: ErrorCode, now_ms: float) -> None:
+    def _retry(self, commit: Commit, now_ms: float) -> None:
+        """Later, or never if that is too late: `errors` has what went wrong."""
         commit.failures += 1
-        wait_ms = backoff_ms(commit.failures, *self._settings.group.retry_backoff_ms, self._rng())
+        wait_ms = self._backoff_ms(commit.failures)
         if commit.retry_until_ms is None or now_ms + wait_ms >= commit.retry_until_ms:
-            self._fail(commit, error)
+            self._finish(commit, now_ms)
             return
         commit.retry_at_ms = now_ms + wait_ms
         self._waiting.append(commit)
 
-    def _fail(self, commit: Commit, error: ErrorCode) -> None:
-        commit.errors = dict.fromkeys(commit.offsets, error)
-        self._finish(commit)
+    def _backoff_ms(self, failures: int) -> float:
+        return backoff_ms(failures, *self._settings.group.retry_backoff_ms, self._rng())
 
-    def _finish(self, commit: Commit) -> None:
+    def _fail(self, commit: Commit, error: ErrorCode, now_ms: float) -> None:
+        commit.errors = dict.fromkeys(commit.offsets, error)
+        self._finish(commit, now_ms)
+
+    def _finish(self, commit: Commit, now_ms: float) -> None:
         commit.is_done = True
-        if commit is self._automatic:
-            self._automatic = None
-            if commit.error is ErrorCode.REQUEST_TIMED_OUT or commit.error in _RETRIABLE:
-                self._auto_at_ms = 0.0
         if commit.is_reported:
             self.finished.append(commit)
+        if commit is self._automatic:
+            self._automatic = None
+            if commit.error not in _COORDINATOR_GONE | _RETRIABLE:
+                self._auto_failures = 0
+                return
+            self._auto_failures += 1
+            if commit.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or self._auto_failures <= _UNKNOWN_TOPIC_FAILURES_MAX:
+                # Sooner than the interval, as long as that may help: a coordinator loads, or another one is looked for.
+                self._auto_at_ms = min(self._auto_at_ms, now_ms + self._backoff_ms(self._auto_failures))

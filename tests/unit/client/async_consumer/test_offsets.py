@@ -132,7 +132,7 @@ def test_other_errors_of_commits(run: Any, new_topic: Any) -> None:
         commits, where = consumer._engine.commits, TopicPartition(topic, 0)
         commit = asyncio.create_task(consumer.commit({where: 1}))
         await asyncio.sleep(0)
-        commits._fail(commits._waiting.pop(), ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        commits._fail(commits._waiting.pop(), ErrorCode.GROUP_AUTHORIZATION_FAILED, 0)
         consumer._shell.driver._on_change()
         with pytest.raises(Exception, match="GroupAuthorizationFailedError"):
             await commit

@@ -165,7 +165,7 @@ def test_automatic_commits_follow_their_interval_and_one_another() -> None:
 
 
 @pytest.mark.conformance("ConsumerCoordinatorTest.testAutoCommitRetryBackoff")
-def test_an_automatic_commit_that_failed_for_a_while_is_repeated_at_once() -> None:
+def test_an_automatic_commit_that_failed_for_a_while_is_repeated_soon() -> None:
     driven = Driven(auto_commit_interval_ms=60_000)
     driven.subscriptions.add([A], is_ready=True)
     driven.subscriptions.partitions[A].stored = OffsetAndMetadata(5)
@@ -174,6 +174,39 @@ def test_an_automatic_commit_that_failed_for_a_while_is_repeated_at_once() -> No
     driven.commits.poll(60_100)
     driven.answer(E.NONE, now_ms=60_100)
     assert driven.subscriptions.partitions[A].committed == 5
+
+
+@pytest.mark.parametrize(
+    ("error", "most"),
+    [(E.COORDINATOR_LOAD_IN_PROGRESS, 14), (E.REQUEST_TIMED_OUT, 14), (E.NOT_COORDINATOR, 14), (E.UNKNOWN_TOPIC_OR_PARTITION, 6)],
+)
+def test_an_automatic_commit_that_fails_again_and_again_waits_longer_each_time(error: E, most: int) -> None:
+    """Ten seconds of an application that polls all the time, with an interval of five."""
+    driven, sent = Driven(auto_commit_interval_ms=5_000), []
+    driven.subscriptions.add([A, B], is_ready=True)
+    for now_ms in range(5_000, 15_000):
+        driven.subscriptions.partitions[A].stored = OffsetAndMetadata(now_ms)
+        driven.subscriptions.partitions[B].stored = OffsetAndMetadata(now_ms)
+        driven.commits.poll(now_ms)
+        if driven.membership.coordinator is None:
+            driven.membership.on_coordinator(1, now_ms)
+        for request in driven.commits.next_requests(now_ms):
+            sent.append(now_ms)
+            driven.commits.on_response(request, {A: E.NONE, B: error}, now_ms)
+    assert 3 <= len(sent) <= most, sent
+    assert driven.subscriptions.partitions[A].committed == sent[-1], "what the coordinator took is committed"
+
+
+def test_a_topic_that_stays_unknown_is_told_of() -> None:
+    """It was deleted: a consumer that closes does not wait for it."""
+    driven = Driven()
+    driven.subscriptions.add([A, B], is_ready=True)
+    commit = driven.commits.commit(Commit(offsets(A, B), retry_until_ms=30_000))
+    for now_ms in (0, 100, 300, 700):
+        assert not commit.is_done
+        driven.answer(E.NONE, E.UNKNOWN_TOPIC_OR_PARTITION, now_ms=now_ms)
+    assert commit.is_done
+    assert commit.errors == {A: E.NONE, B: E.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 def test_no_automatic_commits() -> None:
