@@ -13,9 +13,8 @@ from ottla.cli.options import parse_properties
 from ottla.client.admin.values import Failure
 from ottla.client.deadlines import DeadlineExceededError
 from ottla.client.errors import ClientError, RequestFailedError
-from ottla.client.security.properties import is_security
 from ottla.client.settings import ClientSettings, parse_client_settings
-from ottla.config.client_properties import PROPERTIES, property_names
+from ottla.config.client_properties import PROPERTIES, is_security, property_names
 from ottla.config.client_property import Client, Effect, Number
 from ottla.protocol.errors import ErrorCode, PeerError
 

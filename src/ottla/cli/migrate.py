@@ -60,7 +60,7 @@ def cluster(bootstrap_server: str, path: str | None, *, option: str) -> "Cluster
 
 
 def _is_for_producers(name: str) -> bool:
-    from ottla.client.security.properties import is_security
+    from ottla.config.client_properties import is_security
 
     return name in PRODUCER_NAMES or name == "client.id" or is_security(name)
 

@@ -175,7 +175,7 @@ _ROWS: Final = (
            None, f"it cannot be set from Python: {_OUT}", None),
     *_rows("socket.keepalive.enable socket.max.fails socket.blocking.max.ms",
            None, ignored("sockets are as the operating system has them"), None),
-    *_rows("socket.nagle.disable", None, ignored("small requests are always sent at once"), None),
+    *_rows("socket.nagle.disable", None, ignored("small requests are always sent at once", "true"), None),
     *_rows("broker.address.family broker.address.ttl", None, ignored("every address of a name is tried at each connection"), None),
     *_rows("api.version.request api.version.request.timeout.ms api.version.fallback.ms broker.version.fallback builtin.features",
            None, ignored("brokers are asked what they support"), None),
@@ -282,9 +282,18 @@ def property_names(client: Client, *effects: Effect) -> frozenset[str]:
     return frozenset(row.name for row in _ROWS if client in row.support and (not effects or row.support[client].effect in effects))
 
 
+def is_security(name: str) -> bool:
+    """Whether a property says how a client authenticates and encrypts, or is spelled as if."""
+    return name.startswith(("ssl.", "sasl.", "security.", "enable.sasl."))
+
+
 _TAKEN: Final = (Effect.APPLIED, Effect.FIXED)
-OWN: Final = property_names(Client.CONSUMER, *_TAKEN) - property_names(Client.RANGES, *_TAKEN)
-"""What only a consumer applies; all else that it applies is for connections and fetches."""
+OWN: Final = frozenset(
+    name
+    for name in property_names(_CONSUMER, *_TAKEN) - property_names(_RANGES, *_TAKEN)
+    if PROPERTIES[name].kind is not OBJECT and not is_security(name)
+)
+"""What a file or an option may say of a consumer alone; all else that it applies is for connections and fetches, or no text."""
 
 
 class ProblemKind(Enum):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.config.client_properties import PROPERTIES, PropertyError, default_values, property_names, read_properties
+from ottla.config.client_properties import OWN, PROPERTIES, PropertyError, default_values, property_names, read_properties
 from ottla.config.client_property import Client, Effect
 
 SPELLINGS = [name for row in PROPERTIES.values() if Client.CONSUMER in row.support for name in (row.librdkafka, *row.also) if name]
@@ -34,3 +34,8 @@ def test_two_spellings() -> None:
 def test_values_of_python() -> None:
     given = {"enable.auto.commit": False, "on_commit": print, "session.timeout.ms": 6_000, "group.id": 5}
     assert read_properties(given | {"check.crcs": True, "acks": "all"}, Client.CONSUMER) == given | {"group.id": "5"}
+
+
+def test_what_a_file_may_say_of_a_consumer_alone() -> None:
+    assert {"group.id", "session.timeout.ms", "auto.offset.reset", "enable.partition.eof", "queued.max.messages.kbytes"} <= OWN
+    assert not OWN & {"key.deserializer", "interceptor.classes", "on_commit", "sasl.username", "ssl.key.location", "client.id"}

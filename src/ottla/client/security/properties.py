@@ -22,7 +22,7 @@ from ottla.client.security.tokens import (
     parse_unsecured,
     parse_unsecured_options,
 )
-from ottla.config.client_properties import read_properties
+from ottla.config.client_properties import is_security, read_properties
 from ottla.config.client_property import Client
 
 _MODULE: Final = re.compile(r"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(.*?);\s*", re.DOTALL | re.IGNORECASE)
@@ -78,7 +78,6 @@ _LOGIN_HANDLERS: Final = (
 PEM: Final = "PEM"
 _TLS_VERSIONS: Final = frozenset({"TLSv1.2", "TLSv1.3"})
 
-_PREFIXES: Final = ("ssl.", "sasl.", "security.", "enable.sasl.")
 
 _TO_PEM: Final = {
     ("truststore", "JKS"): "keytool -list -rfc -keystore {place} > truststore.pem",
@@ -124,11 +123,6 @@ class SecuritySettings:
 
 
 PLAINTEXT: Final = SecuritySettings()
-
-
-def is_security(name: str) -> bool:
-    """Whether a property says how a client authenticates and encrypts, or is spelled as if."""
-    return name.startswith(_PREFIXES)
 
 
 def parse_security(properties: Mapping[str, Any], oauth_cb: OAuthCallback | None = None) -> SecuritySettings:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ottla.client.addresses import parse_addresses
-from ottla.client.security.properties import is_security, parse_security, to_librdkafka
-from ottla.config.client_properties import PROPERTIES, Problem, ProblemKind, PropertyError, default_values, read_properties
+from ottla.client.security.properties import parse_security, to_librdkafka
+from ottla.config.client_properties import PROPERTIES, Problem, ProblemKind, PropertyError, default_values, is_security, read_properties
 from ottla.config.client_property import Client, Value
 from ottla.spark.options.values import OptionError
 

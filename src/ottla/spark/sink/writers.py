@@ -25,9 +25,8 @@ from pyspark.sql.types import StructType
 
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import EARLIEST, LATEST, Failure
-from ottla.client.security.properties import is_security
 from ottla.client.settings import ClientSettings, parse_client_settings
-from ottla.config.client_properties import property_names
+from ottla.config.client_properties import is_security, property_names
 from ottla.config.client_property import Client
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
