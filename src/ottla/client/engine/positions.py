@@ -280,8 +280,10 @@ class Positions:
             listed = offsets.get(partition, ListedOffset(ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1))
             if listed.error is not ErrorCode.NONE:
                 self._on_error(partition, state, listed.error, now_ms)
-            elif listed.offset < 0:
+            elif listed.offset < 0 and (isinstance(state.wants, ResetByDuration) or state.wants >= 0):
                 state.find(LATEST)  # no record is that young
+            elif listed.offset < 0:
+                self._on_error(partition, state, ErrorCode.UNKNOWN_SERVER_ERROR, now_ms)  # a log has a start and an end
             else:
                 state.seek(max(listed.offset - state.tail, 0), listed.leader_epoch, is_valid=True)
                 if self._settings.stores_resets:

@@ -88,6 +88,17 @@ def test_no_record_is_young_enough() -> None:
     assert driven.state.wants == LATEST
 
 
+@pytest.mark.parametrize("wants", [EARLIEST, LATEST])
+@pytest.mark.parametrize("offset", [-1, -5])
+def test_a_broker_that_knows_neither_start_nor_end_of_a_log_is_asked_again_later(wants: int, offset: int) -> None:
+    driven = Driven()
+    driven.state.find(wants)
+    driven.listed(offset)
+    assert driven.positions.next_requests(99) == []
+    assert driven.listed(9, now_ms=100).timestamps == {A: wants}
+    assert driven.state.position == 9
+
+
 def test_so_many_records_before_the_end() -> None:
     driven = Driven()
     driven.state.find(LATEST, 4)
