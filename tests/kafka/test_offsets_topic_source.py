@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, NewTopic, ResourcePatternType, ResourceType
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
 
-from ottla.cli.watch.run import WatchOptions, run
+from ottla.cli.watch import WatchOptions, run
 from ottla.client.settings import ClientSettings, parse_client_settings
 from ottla.history.sources.evidence import Kind, Source
 from ottla.history.sources.offsets_topic import OffsetsTopic

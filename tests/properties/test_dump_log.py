@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.cli.dump import JsonPrinter, RecordContents, TextPrinter, reader_for
 from ottla.log.checkpoints import EpochStart, encode_leader_epochs, encode_partition_metadata
-from ottla.log.dump.items import DumpOptions, FindingItem
+from ottla.log.dump.batches import DumpOptions, FindingItem
 from ottla.log.dump.report import dump_file
 from ottla.log.file_system import MemoryFiles
 from ottla.log.index import AbortedTransaction, encode_transactions

@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from rich.console import Console
 from ottla.cli.demo.demo_run import run
-from ottla.cli.demo.consumers import Timing
+from ottla.cli.demo.scene import Timing
 
 timing = Timing(
     session_timeout_ms=2_000, heartbeat_interval_ms=200, max_poll_interval_ms=4_000, slow_batch_ms=6_000, metadata_refresh_ms=500,

@@ -18,7 +18,7 @@ from ottla.client.admin.client import AdminClient
 from ottla.client.settings import ClientSettings
 from ottla.protocol.model import TopicPartition
 from ottla.spark.group.committer import GroupCommitter
-from ottla.spark.group.listener import GroupCommitListener
+from ottla.spark.group.listeners import GroupCommitListener
 from ottla.testing.waiting import wait_until
 from tests.support.kit.waiting import rest
 

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 import ottla
 from ottla.client.admin.client import AdminClient
-from ottla.spark.group.member_listener import GroupMemberListener, member_progress
+from ottla.spark.group.listeners import GroupMemberListener, member_progress
 from ottla.testing.raw_client import create_topic
 from ottla.testing.waiting import wait_until
 from tests.support.kit.waiting import rest

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from urllib.parse import unquote, urlparse
 
 from ottla.protocol.model import TopicPartition
-from ottla.spark.group.listener import parse_offsets
+from ottla.spark.group.listeners import parse_offsets
 from trials.harness.oracle import Row
 
 SINK_LOG: Final = "_spark_metadata"

@@ -49,8 +49,8 @@ def parse_state(text: str) -> State:
     topics = {name: _topic(name, of) for name, of in _object(found.get("topics"), "topics").items()}
     if sum(count for count, _ in topics.values()) > PARTITIONS_MAX:
         raise ValueError(f"topics: more than {PARTITIONS_MAX} partitions")
-    members = tuple(_read_member(at, each) for at, each in enumerate(_list(found.get("members"), "members")))
-    ids = [each.member_id for each in members]
+    members = tuple(_read_member(at, member) for at, member in enumerate(_list(found.get("members"), "members")))
+    ids = [member.member_id for member in members]
     twice = next((each for each in ids if ids.count(each) > 1), None) if len(set(ids)) < len(ids) else None
     if twice is not None:
         raise ValueError(f"members: {twice!r} is there twice")
@@ -64,7 +64,7 @@ def state_document(state: State) -> dict[str, Any]:
         name: {"partitions": count, "racks": [sorted(racks) for racks in state.racks[name]]} if name in state.racks else count
         for name, count in state.partitions.items()
     }
-    return {"topics": topics, "members": [_member_document(each) for each in state.members]}
+    return {"topics": topics, "members": [_member_document(member) for member in state.members]}
 
 
 def _member_document(member: Subscriber) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _texts(value: object, what: str) -> list[str]:
 
 def _numbers(value: object, what: str) -> tuple[int, ...]:
     numbers = _list(value, what)
-    if not all(isinstance(each, int) and each >= 0 for each in numbers):
+    if not all(isinstance(number, int) and number >= 0 for number in numbers):
         raise ValueError(f"{what}: write lists of partition numbers")
     return tuple(sorted(set(numbers)))
 
@@ -145,7 +145,7 @@ def read_group_state(admin: AdminClient, group_id: str) -> State:
         raise CommandFailed(f"the group {group_id} has no members: give them in a file (--file)")
     members = tuple(_subscriber(found, each) for each in found.members)
     described = admin.describe_topics(sorted({topic for member in members for topic in member.topics}))
-    topics = {name: each for name, each in described.items() if isinstance(each, DescribedTopic)}
+    topics = {name: item for name, item in described.items() if isinstance(item, DescribedTopic)}
     racks = {
         name: tuple(each.racks.get(number, frozenset()) for number in range(len(each.leaders)))
         for name, each in topics.items()
@@ -243,8 +243,8 @@ def complete_assignment(assignor: Assignor, state: State) -> tuple[Assignment, i
 
 def with_ownership(members: Sequence[Subscriber], owned: Assignment) -> tuple[Subscriber, ...]:
     """The members with what an assignment gave them; a member that it does not know owns nothing."""
-    generation = 1 + max((each.generation for each in members), default=0)
-    return tuple(replace(each, owned=owned.get(each.member_id, {}), generation=generation) for each in members)
+    generation = 1 + max((member.generation for member in members), default=0)
+    return tuple(replace(member, owned=owned.get(member.member_id, {}), generation=generation) for member in members)
 
 
 def _revokes(members: Sequence[Subscriber], assignment: Assignment) -> bool:
@@ -270,7 +270,7 @@ def text(state: State, outcomes: Sequence[AssignorOutcome]) -> Iterator[str]:
     """The lines of a report."""
     count = sum(state.partitions.values())
     yield f"{_count(len(state.members), 'member')}, {_count(len(state.partitions), 'topic')}, {_count(count, 'partition')}."
-    names = {each.member_id: _short(each.instance_id or each.member_id) for each in state.members}
+    names = {member.member_id: _short(member.instance_id or member.member_id) for member in state.members}
     width = max([len("MEMBER"), *map(len, names.values())])
     for outcome in outcomes:
         yield ""
@@ -384,7 +384,7 @@ def _named(name: str) -> Assignor:
 def _outcome(assignor: Assignor, states: Sequence[State], *, from_assignment: bool) -> AssignorOutcome:
     """Of the last state, whose members own what the assignor, or with `from_assignment` the present assignment, gave them in the first."""
     first, last = states[0], states[-1]
-    before: Mapping[str, Mapping[str, Sequence[int]]] = {each.member_id: each.owned for each in first.members}
+    before: Mapping[str, Mapping[str, Sequence[int]]] = {member.member_id: member.owned for member in first.members}
     if len(states) == 1:
         return outcome(assignor, last, before)
     if not from_assignment:

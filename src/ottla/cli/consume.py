@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol, TextIO
 
 from ottla.cli.clusters import CommandFailed, read_client_properties
-from ottla.cli.groups.times import parse_datetime_ms
+from ottla.cli.groups.options import parse_datetime_ms
 from ottla.cli.records import ReadMessage, RecordProgress, to_json
 from ottla.cli.signals import Stopped, StopRequest
 from ottla.client.consumer.consumer import Consumer

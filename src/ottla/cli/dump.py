@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TextIO
 
-from ottla.log.dump.items import BatchItem, DumpOptions, Entry, FindingItem, Item, Note, OldBatchItem, RecordItem
+from ottla.log.dump.batches import BatchItem, DumpOptions, Entry, FindingItem, Item, Note, OldBatchItem, RecordItem
 from ottla.log.dump.report import dump_file, files_in
 from ottla.log.files import OsFiles
 from ottla.log.producer_state import last_sequence

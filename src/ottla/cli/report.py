@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from ottla.cli.clusters import CommandFailed
-from ottla.cli.diagnose.sources import OTHER_SOURCES, SourceOptions, read_sources
+from ottla.cli.diagnose import OTHER_SOURCES, SourceOptions, read_sources
 from ottla.console.report.report import Report
 from ottla.history.reading import Gathered
 from ottla.history.story.arrays import LagHistory

@@ -9,7 +9,7 @@ from datetime import tzinfo
 from typing import Any, Final, TextIO
 
 from ottla.cli.clusters import CommandFailed
-from ottla.cli.diagnose.sources import SourceOptions, read_sources
+from ottla.cli.diagnose import SourceOptions, read_sources
 from ottla.history.sources.evidence import Evidence
 from ottla.history.whatif.behaviour import GroupBehaviour
 from ottla.history.whatif.outcome import Outcome, ReplayedRebalance, causes
@@ -35,8 +35,8 @@ def to_dict(prediction: Prediction) -> dict[str, Any]:
     comparison = prediction.comparison
     if comparison is not None:
         gone, new = set(map(id, comparison.gone)), set(map(id, comparison.new))
-        fates = [(each, "gone" if id(each) in gone else "stays") for each in comparison.before.rebalances]
-        fates += [(each, "new") for each in comparison.after.rebalances if id(each) in new]
+        fates = [(rebalance, "gone" if id(rebalance) in gone else "stays") for rebalance in comparison.before.rebalances]
+        fates += [(rebalance, "new") for rebalance in comparison.after.rebalances if id(rebalance) in new]
         found |= {
             "settings": comparison.settings.texts(),
             "before": _outcome(behaviour, comparison.before),
@@ -144,8 +144,12 @@ def _rows(behaviour: GroupBehaviour, before: Outcome, after: Outcome) -> Iterato
 
 def _rebalances(found: Comparison) -> Iterator[str]:
     gone, new = set(map(id, found.gone)), set(map(id, found.new))
-    rows = [(each, "gone" if id(each) in gone else "stays") for each in found.before.rebalances if not each.planned or id(each) in gone]
-    rows += [(each, "new") for each in found.after.rebalances if id(each) in new]
+    rows = [
+        (rebalance, "gone" if id(rebalance) in gone else "stays")
+        for rebalance in found.before.rebalances
+        if not rebalance.planned or id(rebalance) in gone
+    ]
+    rows += [(rebalance, "new") for rebalance in found.after.rebalances if id(rebalance) in new]
     rows.sort(key=lambda row: row[0].at_ms)
     if not rows:
         return

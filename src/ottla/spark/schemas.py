@@ -439,4 +439,4 @@ MEMBER_PROGRESS: Final = _columns(
     failures=IntegerType(),
     last_error=StringType(),
 )
-"""The membership of a streaming query, a row for each trigger: see `ottla.spark.group.member_listener`."""
+"""The membership of a streaming query, a row for each trigger: see `ottla.spark.group.listeners`."""

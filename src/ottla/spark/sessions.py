@@ -1,14 +1,18 @@
-"""Spark sessions with settings for the source and the pipelines; a reason beside each setting.
+"""Spark sessions with settings for the source and the pipelines, a reason beside each; and the same as arguments of `spark-submit`.
 
 It starts Spark (or uses what `spark-submit` started) and registers the format "ottla". Settings that the user has made are kept. Any other
 session can use the format as well: Spark finds it by itself (`pyspark_ottla`).
+
+Arguments are for a job with the format "ottla" on a cluster: settings, the interpreter, a shipped environment. To make them starts nothing
+and connects to no machine.
 """
 
 import os
 import re
 import sys
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -69,6 +73,12 @@ _LAUNCHERS: Final = ("spark.ui.showConsoleProgress",)
 
 LOCAL_ATTEMPTS_MAX: Final = 4
 """Attempts per task on this machine, as on a cluster; Spark's own number for local masters is 1, where a lost worker ends the query."""
+
+CLIENT, CLUSTER = "client", "cluster"
+UNPACKED: Final = "ottla_env"
+"""The folder in which every executor finds the archive's files."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=#~-]+")
 
 
 class SessionError(Exception):
@@ -172,3 +182,58 @@ def _cores(spark: SparkSession, master: str) -> int | None:
         return int(executors) * int(cores)
     total = conf.get("spark.cores.max")
     return int(total) if total else None
+
+
+class NotPlainError(ValueError):
+    """A value that a shell would split or expand: the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitArguments:
+    """`conf` for --conf, `archives` for --archives (None: nothing is shipped), `environment` for the shell that submits.
+
+    The environment is only for jobs that find the format by Spark's own discovery, which takes its interpreter from nowhere else. A job
+    that begins with `ottla.spark.session()` needs none.
+    """
+
+    conf: Mapping[str, str]
+    archives: str | None
+    environment: Mapping[str, str]
+
+    def words(self) -> list[str]:
+        """The arguments as a list."""
+        shipped = ["--archives", self.archives] if self.archives else []
+        return [*shipped, *(word for name, value in sorted(self.conf.items()) for word in ("--conf", f"{name}={value}"))]
+
+    def line(self) -> str:
+        """The arguments as one line that a shell splits at its spaces only, since $(...) removes no quotes. Raises NotPlainError."""
+        for word in self.words():
+            if not _PLAIN.fullmatch(word):
+                raise NotPlainError(f"{word!r} has characters that a shell would not leave alone: use paths without them, or --json")
+        return " ".join(self.words())
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"conf": dict(sorted(self.conf.items())), "archives": self.archives, "environment": dict(self.environment)}
+
+
+def submit_arguments(python: str, *, archive: str | None = None, deploy_mode: str = CLIENT) -> SubmitArguments:
+    """`python`: the interpreter that has ottla, at the same place on every machine; with `archive`, a packed environment that is shipped to
+    the executors, only the driver's. In deploy mode cluster the driver runs on the cluster, too.
+    """
+    driver = python
+    conf = {**SETTINGS, "spark.pyspark.python": python}
+    if archive is not None:
+        conf["spark.pyspark.python"] = f"./{UNPACKED}/bin/python"
+        if deploy_mode == CLIENT:
+            conf["spark.pyspark.driver.python"] = python
+        else:
+            driver = conf["spark.pyspark.python"]
+    if deploy_mode == CLUSTER:
+        # The driver's own environment, where the shell that submits does not reach it.
+        conf["spark.yarn.appMasterEnv.PYSPARK_PYTHON"] = driver
+        conf["spark.kubernetes.driverEnv.PYSPARK_PYTHON"] = driver
+    environment = {"PYSPARK_PYTHON": conf["spark.pyspark.python"]}
+    if driver != environment["PYSPARK_PYTHON"]:
+        environment["PYSPARK_DRIVER_PYTHON"] = driver
+    return SubmitArguments(conf, f"{archive}#{UNPACKED}" if archive is not None else None, environment)

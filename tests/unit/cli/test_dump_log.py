@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from ottla.cli.dump import JsonPrinter, RecordContents, TextPrinter, Undecoded, codec_name, reader_for, run, targets
 from ottla.cli.main import main
 from ottla.groups.log.records import GroupMetadataRecord, OffsetRecord, encode_key, encode_value
-from ottla.log.dump.items import DumpOptions, Entry, FindingItem, Note, OldBatchItem
+from ottla.log.dump.batches import DumpOptions, Entry, FindingItem, Note, OldBatchItem
 from ottla.protocol.coordinator_records import OffsetValue
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import encode_batch

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
 
 from ottla.broker import Broker
-from ottla.cli.diagnose.sources import SourceOptions
+from ottla.cli.diagnose import SourceOptions
 from ottla.cli.main import main
 from ottla.cli.report import LagTableError, ReportOptions, read_lag_table, run, write_report
 from ottla.console.report.report import Report

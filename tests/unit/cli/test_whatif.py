@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from ottla.cli import whatif as module
 from ottla.cli import whatif as run_module
-from ottla.cli.diagnose.sources import SourceOptions
+from ottla.cli.diagnose import SourceOptions
 from ottla.cli.main import main
 from ottla.cli.whatif import NAME_WIDTH, ROWS_MAX, WIDTH, WhatifOptions, answer, run, text, to_dict
 from ottla.history.reading import Gathered

@@ -33,8 +33,7 @@ def command(results: Path, assignor: str, as_json: bool) -> None:
 
     from ottla.cli.demo import DemoFailedError
     from ottla.cli.demo.demo_run import run
-    from ottla.cli.demo.display import WIDTH_MAX
-    from ottla.cli.demo.results import Results
+    from ottla.cli.demo.results import WIDTH_MAX, Results
 
     console = Console(stderr=as_json)
     console.width = min(console.width, WIDTH_MAX) if console.is_terminal else WIDTH_MAX

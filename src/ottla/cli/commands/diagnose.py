@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ottla.cli.diagnose.source_options import TimeRange, source_options, time_options
+from ottla.cli.source_options import TimeRange, source_options, time_options
 
 
 @click.command("diagnose", short_help="Print why groups rebalanced, and what to set.")
@@ -20,8 +20,7 @@ def command(groups: tuple[str, ...], times: TimeRange, as_json: bool, **sources:
     reads __ottla_group_events, which Ottla writes, and __consumer_offsets. The exit status is 1 if no rebalance is found, or a source
     cannot be read; the reason is printed.
     """
-    from ottla.cli.diagnose.run import DiagnoseOptions, run
-    from ottla.cli.diagnose.sources import SourceOptions
+    from ottla.cli.diagnose import DiagnoseOptions, SourceOptions, run
 
     options = DiagnoseOptions(
         sources=SourceOptions(groups=groups, **sources), since_ms=times.since_ms, until_ms=times.until_ms, as_json=as_json

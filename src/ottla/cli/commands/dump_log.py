@@ -39,7 +39,7 @@ def command(files: tuple[str, ...], listed: str, as_json: bool, **options: Any) 
         raise click.UsageError("--skip-record-metadata is for text: with --json, leave out the fields that you do not want.")
 
     from ottla.cli.dump import JsonPrinter, Printer, RecordContents, TextPrinter, reader_for, run
-    from ottla.log.dump.items import DumpOptions
+    from ottla.log.dump.batches import DumpOptions
 
     contents = RecordContents.TEXT if options["print_data_log"] else RecordContents.NOTHING
     if options["offsets_decoder"]:

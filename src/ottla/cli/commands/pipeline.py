@@ -125,8 +125,8 @@ def run(
     ended. The exit status is 1 if the run is not possible; the reason is printed.
     """
     from ottla.cli.clusters import client_properties
-    from ottla.cli.diagnose.source_options import parse_bound
     from ottla.cli.pipeline import PipelineOrder, TablePlace, configured, execute, find
+    from ottla.cli.source_options import parse_bound
     from ottla.extras import require
     from ottla.history.times import machine_zone
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ottla.cli.diagnose.source_options import TimeRange, source_options, time_options
+from ottla.cli.source_options import TimeRange, source_options, time_options
 
 
 @click.command("report", short_help="Draw why groups rebalanced, as one page.")
@@ -34,7 +34,7 @@ def command(
     Sources are those of `ottla diagnose`, and may be combined. The page holds everything it needs: it opens without a server and asks the
     network for nothing. The exit status is 1 if a source cannot be read, or nothing is found; the reason is printed.
     """
-    from ottla.cli.diagnose.sources import SourceOptions
+    from ottla.cli.diagnose import SourceOptions
     from ottla.cli.report import ReportOptions, run
     from ottla.extras import require
     from ottla.history.story.stories import StoryOptions

@@ -36,7 +36,7 @@ def command(python: str | None, archive: str | None, deploy_mode: str, as_json: 
     The job starts with `spark = ottla.spark.session()` and is the same on one machine and on a cluster. `ottla docs spark-cluster` has
     the details for each cluster manager.
     """
-    from ottla.spark.submit_args import NotPlainError, submit_arguments
+    from ottla.spark.sessions import NotPlainError, submit_arguments
 
     arguments = submit_arguments(python or sys.executable, archive=archive, deploy_mode=deploy_mode)
     if as_json:

@@ -36,7 +36,7 @@ def command(
     reads it in time. Where the topic may not be read, groups are only polled. A run that was killed goes on without gaps or duplicates when
     it is started again (`ottla docs watch`). The exit status is 1 if the cluster does not respond at the start, or DIR cannot be written.
     """
-    from ottla.cli.watch.run import WatchOptions, run
+    from ottla.cli.watch import WatchOptions, run
 
     options = WatchOptions(
         bootstrap_server=bootstrap_server,

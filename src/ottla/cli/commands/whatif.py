@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from ottla.cli.diagnose.source_options import TimeRange, source_options, time_options
 from ottla.cli.options import AssignorType
+from ottla.cli.source_options import TimeRange, source_options, time_options
 
 
 @click.command("whatif", short_help="Replay a group's rebalances with other settings.")
@@ -38,7 +38,7 @@ def command(
     group.instance.id=on|off, group.initial.rebalance.delay.ms. Sources are those of `ottla diagnose`. Nothing is changed in the
     cluster. The exit status is 1 if a source cannot be read, or shows no rebalance of GROUP.
     """
-    from ottla.cli.diagnose.sources import SourceOptions
+    from ottla.cli.diagnose import SourceOptions
     from ottla.cli.whatif import WhatifOptions, run
     from ottla.history.whatif.settings import parse_settings
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ottla.cli.demo import DemoFailedError
-from ottla.cli.demo.consumers import GROUP
 from ottla.cli.demo.results import Results
-from ottla.cli.demo.scene import TOPIC, EndOffset
+from ottla.cli.demo.scene import GROUP, TOPIC, EndOffset
 from ottla.cli.processes import QUICK_START_OPTIONS, ToolMissing, find_java_home
 
 BLOCKS: Final = " ▁▂▃▄▅▆▇█"
@@ -83,7 +82,7 @@ def summary(rows: Sequence[LagRow], *, starts_ms: int, ends_ms: int) -> Mapping[
 def _marks(rebalances: Sequence[tuple[int, int]], starts_ms: int, ends_ms: int, count: int) -> list[str]:
     """The generations where they began, earlier ones at the left edge; one that would overlap another goes a line further down."""
     lines: list[str] = []
-    for generation, at_ms in sorted(rebalances, key=lambda each: each[1]):
+    for generation, at_ms in sorted(rebalances, key=lambda rebalance: rebalance[1]):
         if at_ms > ends_ms:
             continue
         text = f"▲{generation}"

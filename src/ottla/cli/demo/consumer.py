@@ -82,7 +82,7 @@ class Worker:
 
 
 def _names(partitions: Sequence[Any]) -> str:
-    return ", ".join(str(each.partition) for each in sorted(partitions, key=lambda each: each.partition)) or "none"
+    return ", ".join(str(partition.partition) for partition in sorted(partitions, key=lambda partition: partition.partition)) or "none"
 
 
 def _log_assigned(_consumer: Any, partitions: Sequence[Any]) -> None:

@@ -15,12 +15,10 @@ from rich.console import Console
 
 from ottla.cli.demo import DemoFailedError
 from ottla.cli.demo.analysis import Analysis, LagRow, require_java, summary
-from ottla.cli.demo.consumers import GROUP, Timing
-from ottla.cli.demo.display import Display
 from ottla.cli.demo.input import Flights, data_directory
 from ottla.cli.demo.report import report_page, show_airlines, show_lag, show_rebalances, show_results, show_work
-from ottla.cli.demo.results import Results
-from ottla.cli.demo.scene import INCIDENTS, NAMES, Progress, Scene
+from ottla.cli.demo.results import Display, Results
+from ottla.cli.demo.scene import GROUP, INCIDENTS, NAMES, Progress, Scene, Timing
 from ottla.extras import require
 from ottla.groups.events import GroupEvent
 from ottla.history.group_history import histories_of_events

@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ottla.cli.demo.analysis import LagRow, draw, spans
-from ottla.cli.demo.consumers import GROUP
-from ottla.cli.demo.scene import TOPIC
+from ottla.cli.demo.scene import GROUP, TOPIC
 from ottla.console.report.report import Report
 from ottla.groups.events import GroupEvent
 from ottla.history.group_history import Rebalance
@@ -154,9 +153,9 @@ def show_airlines(console: Console, airlines: Mapping[str, str], counted: Mappin
 
 def show_work(console: Console, by_consumer: Mapping[str, Mapping[str, int]], flights_total: int) -> None:
     """What the consumers did, with what they did more than once."""
-    again = sum(each["flights"] for each in by_consumer.values()) - flights_total
-    refused = sum(each["commits_refused"] for each in by_consumer.values())
-    shares = ", ".join(f"{name}: {each['flights']:,}" for name, each in sorted(by_consumer.items()))
+    again = sum(counts["flights"] for counts in by_consumer.values()) - flights_total
+    refused = sum(counts["commits_refused"] for counts in by_consumer.values())
+    shares = ", ".join(f"{name}: {item['flights']:,}" for name, item in sorted(by_consumer.items()))
     text = (
         f"The group committed all {flights_total:,} flights ({shares}). {again:,} were worked on more than once and {refused} commits were "
         "refused: that is at-least-once, when a member loses its partitions in the middle of its work."

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ottla.cli.clusters import CommandFailed, UsageProblem, named
-from ottla.cli.groups.options import GroupsOptions
-from ottla.cli.groups.output import Column, Transcript, table, text_of
+from ottla.cli.groups.options import Column, GroupsOptions, Transcript, table, text_of
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import LATEST, CommittedOffset, DescribedGroup, DescribedMember, Failure, ListedGroup
 from ottla.protocol.model import TopicPartition
@@ -54,7 +53,7 @@ def _rows(
     ends: Mapping[TopicPartition, int | None],
 ) -> list[OffsetRow]:
     rows = []
-    for partition in sorted(partitions, key=lambda each: (java_order(each.topic), each.partition)):
+    for partition in sorted(partitions, key=lambda partition: (java_order(partition.topic), partition.partition)):
         known = committed.get(partition)
         offset = known.offset if known is not None and known.offset >= 0 else None
         epoch = known.leader_epoch if known is not None and known.leader_epoch >= 0 else None

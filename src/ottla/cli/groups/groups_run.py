@@ -11,8 +11,7 @@ from typing import Final, NamedTuple, TextIO
 
 from ottla.cli.clusters import CommandFailed, UsageProblem, client_settings, of_error
 from ottla.cli.groups.describing import describe_groups, list_groups
-from ottla.cli.groups.options import GroupsOptions, check, parse_number
-from ottla.cli.groups.output import Transcript
+from ottla.cli.groups.options import GroupsOptions, Transcript, check, parse_number
 from ottla.cli.groups.regex import validate_regex
 from ottla.cli.groups.resetting import delete_groups, delete_offsets, reset_offsets
 from ottla.client.admin.client import AdminClient

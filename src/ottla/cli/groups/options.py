@@ -1,13 +1,21 @@
-"""What was asked for on the command line of `ottla groups`, and whether it fits together: Kafka's rules in Kafka's order and words.
+"""The command line of `ottla groups`: what was asked for, whether it fits together, and what is printed.
 
-It reads options alone, never a cluster.
+Options are checked by Kafka's rules, in Kafka's order and words, without a cluster. Points in time and spans of time are those of
+`--to-datetime` and `--by-duration`: text to milliseconds, as strictly as Kafka's tool, without a clock.
+
+An action adds to the standard output, the standard error and one JSON document; at the end either the text or the document is printed.
+Tables are laid out as by Kafka's tools.
 """
 
+import datetime
+import json
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from ottla.cli.clusters import CommandFailed, UsageProblem
+from ottla.text import printable
 
 ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 SCENARIOS: Final = ("to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest", "to-current", "shift-by", "from-file")
@@ -19,6 +27,17 @@ WARN_DRY_RUN: Final = (
 )
 TIMEOUT_MS: Final = 30_000
 NUMBER_DIGITS_MAX: Final = 100
+
+_DATETIME: Final = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2})T(\d{1,2}):(\d{1,2}):(\d{1,2})\.(\d{1,3})(?:Z|([+-])(\d{2}):?(\d{2})?)", re.ASCII
+)
+_DURATION: Final = re.compile(
+    r"([-+]?)P(?:([-+]?\d{1,15})D)?(T(?:([-+]?\d{1,15})H)?(?:([-+]?\d{1,15})M)?(?:([-+]?\d{1,15})(?:[.,](\d{0,9}))?S)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+_DAY_MS, _HOUR_MS, _MINUTE_MS, _SECOND_MS = 86_400_000, 3_600_000, 60_000, 1_000
+
+MISSING: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +174,91 @@ def _check_excluded(options: GroupsOptions, name: str, excluded: Sequence[str]) 
     for other in excluded:
         if options.has(name) and options.has(other):
             raise UsageProblem(f'Option "[{name}]" can\'t be used with option "[{other}]"')
+
+
+def parse_datetime_ms(text: str) -> int:
+    """Milliseconds since 1970 of `YYYY-MM-DDThh:mm:ss.sss`, with a zone ("Z", "+02:00", "+0200", "+02") or in UTC. Raises CommandFailed."""
+    _, has_t, time_of_day = text.partition("T")
+    if not has_t or not time_of_day:
+        raise CommandFailed("java.text.ParseException: Error parsing timestamp. It does not contain a 'T' according to ISO8601 format")
+    zoned = text if any(mark in time_of_day for mark in "+-Z") else f"{text}Z"
+    found = _DATETIME.fullmatch(zoned)
+    if found is None:
+        raise CommandFailed(f'java.text.ParseException: Unparseable date: "{zoned}"')
+    *numbers, sign, hours, minutes = found.groups()
+    year, month, day_of_month, hour, minute, second, millisecond = map(int, numbers)
+    try:
+        moment = datetime.datetime(year, month, day_of_month, hour, minute, second, tzinfo=datetime.UTC)
+    except ValueError as error:
+        raise CommandFailed(f'java.text.ParseException: Unparseable date: "{zoned}"') from error
+    offset_ms = (int(hours or 0) * 60 + int(minutes or 0)) * _MINUTE_MS * (-1 if sign == "-" else 1)
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    return (moment - epoch) // datetime.timedelta(milliseconds=1) + millisecond - offset_ms
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of an ISO 8601 duration of days and smaller, `PnDTnHnMn.nS`, each with its own sign. Raises CommandFailed."""
+    found = _DURATION.fullmatch(text)
+    if found is None or found[3] in ("T", "t") or (found[2] is None and found[3] is None):
+        raise CommandFailed("Text cannot be parsed to a Duration")
+    sign, days, _, hours, minutes, seconds, fraction = found.groups()
+    total_ms = int(days or 0) * _DAY_MS + int(hours or 0) * _HOUR_MS + int(minutes or 0) * _MINUTE_MS + int(seconds or 0) * _SECOND_MS
+    fraction_ms = int((fraction or "").ljust(9, "0")) // 1_000_000
+    total_ms += -fraction_ms if (seconds or "").startswith("-") else fraction_ms
+    return -total_ms if sign == "-" else total_ms
+
+
+class Column(NamedTuple):
+    """A column's title and its least width; `grows` when longer texts make it wider; width 0 stands for the last one, which has none."""
+
+    title: str
+    width: int
+    grows: bool = False
+
+
+def text_of(value: object) -> str:
+    """A value as it is printed, with escapes for what is not printable; None is missing."""
+    return MISSING if value is None else printable(str(value))
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> list[str]:
+    """The title line and one line a row."""
+    texts = [[text_of(value) for value in row] for row in rows]
+    widths = [max([column.width, *(len(row[at]) for row in texts if column.grows)]) for at, column in enumerate(columns)]
+    return [" ".join(text.ljust(width) for text, width in zip(row, widths)) for row in ([column.title for column in columns], *texts)]
+
+
+@dataclass(slots=True)
+class Transcript:
+    """Collects lines. `document` is what `--json` prints; `problems` are the sentences of errors, which make its exit status 1."""
+
+    out: list[str] = field(default_factory=list)
+    err: list[str] = field(default_factory=list)
+    document: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def say(self, *lines: str) -> None:
+        """Add lines to standard output. Names in them may hold any character: those that are not printable are escaped."""
+        self.out += map(printable, lines)
+
+    def export(self, text: str) -> None:
+        """Add text for another program to standard output, as it is."""
+        self.out.append(text)
+
+    def warn(self, *lines: str) -> None:
+        """Add lines to standard error, with escapes as in `say`."""
+        self.err += map(printable, lines)
+
+    def error(self, sentence: str) -> None:
+        """Add an error as Kafka's tool prints it: on standard output, after an empty line."""
+        self.problems.append(sentence)
+        self.say("", f"Error: {sentence}")
+
+    def add(self, **parts: Any) -> None:
+        """Add parts to the JSON document."""
+        self.document |= parts
+
+    def json_text(self) -> str:
+        """The JSON document."""
+        problems = {"errors": self.problems} if self.problems else {}
+        return json.dumps(self.document | problems, indent=2)

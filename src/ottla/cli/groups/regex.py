@@ -6,7 +6,7 @@ It asks no broker. An expression is read once from left to right, and cannot be 
 import re
 from typing import Final
 
-from ottla.cli.groups.output import Transcript
+from ottla.cli.groups.options import Transcript
 
 INVALID_CHAR_RANGE: Final = "invalid character class range"
 INVALID_ESCAPE: Final = "invalid escape sequence"

@@ -14,9 +14,17 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ottla.cli.clusters import CommandFailed, UsageProblem, message, named
-from ottla.cli.groups.options import NUMBER_DIGITS_MAX, SCENARIOS, GroupsOptions, parse_number
-from ottla.cli.groups.output import Column, Transcript, table
-from ottla.cli.groups.times import parse_datetime_ms, parse_duration_ms
+from ottla.cli.groups.options import (
+    NUMBER_DIGITS_MAX,
+    SCENARIOS,
+    Column,
+    GroupsOptions,
+    Transcript,
+    parse_datetime_ms,
+    parse_duration_ms,
+    parse_number,
+    table,
+)
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import EARLIEST, LATEST, CommittedOffset, Failure
 from ottla.protocol.errors import ErrorCode

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ottla.log.checkpoints import METADATA_FILE, decode_partition_metadata
-from ottla.log.dump.batches import read_start
-from ottla.log.dump.items import Window
+from ottla.log.dump.batches import Window, read_start
 from ottla.log.file_names import LOG_SUFFIX, file_name, offsets_of
 from ottla.log.file_system import File, Files
 from ottla.log.files import OsFiles

@@ -1,18 +1,24 @@
-"""The batches and records of a log file, found by walking from header to header, damaged or not.
+"""The batches and records of a log file, found by walking from header to header, damaged or not, as the items of a dump.
 
 The lengths lead: a batch that does not match its checksum, or whose records cannot be read, is reported and skipped; only where no length
 can be believed does the walk end. Batches of the old formats (0 and 1) are listed, their records are not read.
+
+Items are values, one after another; the command prints them. A large file takes the memory of one window; what a running broker appends
+later is not read.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from ottla.log.dump.items import WINDOW_BYTES, BatchItem, DumpOptions, FindingItem, Item, Note, OldBatchItem, RecordItem, Window
+from ottla.log.segment_facts import Readable
 from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
+from ottla.protocol.record_codec import JsonValue
 from ottla.protocol.records.batch import (
     ATTRIBUTES_AT,
     DECOMPRESSED_BYTES_MAX,
@@ -25,7 +31,7 @@ from ottla.protocol.records.batch import (
     BatchHeader,
     iter_batch,
 )
-from ottla.protocol.records.control import decode_control
+from ottla.protocol.records.control import ControlRecord, decode_control
 
 # What Kafka's own reader asks of any format: the fields up to the format's number, and a message of format 0 without key and value.
 _START: Final = Struct(">qi4xb")
@@ -33,6 +39,108 @@ _LENGTH_MIN: Final = 14
 _OLD_START: Final = Struct(">qiIbb")
 _OLD_TIMESTAMP: Final = Struct(">18xq")
 _OLD_CRC_FROM: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence about the file that is no fault, in Kafka's words where Kafka has some."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindingItem:
+    """Something that is wrong with a file. `heading` is a line to be printed once before all findings that share it;
+    `is_fault`: the file is damaged."""
+
+    heading: str
+    text: str
+    is_fault: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BatchItem:
+    """A record batch of format 2, at `position` in its file; `is_valid` compares its checksum."""
+
+    header: BatchHeader
+    position: int
+    is_valid: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OldBatchItem:
+    """A message of format 0 or 1, or a compressed set of them, by its first fields; its records are not read here."""
+
+    offset: int
+    position: int
+    timestamp_type: str
+    timestamp_ms: int
+    size_bytes: int
+    magic: int
+    codec: int
+    crc: int
+    is_valid: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecordItem:
+    """A record of the batch with `header`; `control` has its values if the batch is a control batch."""
+
+    header: BatchHeader
+    record: Record
+    control: ControlRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of named values: an entry of an index, a snapshot or a checkpoint; None stands for a number that is not set."""
+
+    values: Mapping[str, JsonValue]
+
+
+Item = Note | FindingItem | BatchItem | OldBatchItem | RecordItem | Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpOptions:
+    """`with_records`: records, not batches alone. `with_entries`: index entries, not only what is wrong with them. `is_sanity_check`: of
+    indexes only whether a broker would take them as they are. `bytes_max`: so much of a log is read. `batch_bytes_max`: the largest batch
+    that an index may point to."""
+
+    with_records: bool = False
+    with_entries: bool = True
+    is_sanity_check: bool = False
+    bytes_max: int | None = None
+    batch_bytes_max: int | None = None
+
+
+WINDOW_BYTES: Final = 1 << 20
+
+
+class Window:
+    """Ranges of the file at `path`. StorageError where the system refuses."""
+
+    __slots__ = ("_buffer", "_files", "_start", "path", "size")
+
+    def __init__(self, files: Readable, path: str, *, size_max: int | None = None) -> None:
+        self._files = files
+        self._start = 0
+        self._buffer = b""
+        self.path = path
+        self.size = files.size(path)
+        if size_max is not None:
+            self.size = min(self.size, size_max)
+
+    def read(self, position: int, length: int) -> memoryview:
+        """`length` bytes from `position` on, fewer where the file ends, none before it begins; no copy while they are in the window."""
+        length = min(length, self.size - position)
+        if position < 0 or length <= 0:
+            return memoryview(b"")
+        if not self._start <= position <= position + length <= self._start + len(self._buffer):
+            self._buffer = self._files.read_range(self.path, position, max(length, min(WINDOW_BYTES, self.size - position)))
+            self._start = position
+        at = position - self._start
+        return memoryview(self._buffer)[at : at + length]
 
 
 class Start(NamedTuple):

@@ -1,22 +1,18 @@
-"""A query's membership in its group: its consumer, where partitions continue, and leaving when the planner is killed.
+"""A streaming query as a member of its group: its consumer, where partitions continue, and leaving when the planner is killed.
 
-How far a streaming query is in the partitions that it owns as a member of its group: where it continues, and what it commits. Pure.
+A thread polls Ottla's consumer, and the planner asks for partitions and reports batches. The consumer reads nothing: all its partitions
+are paused. Its heartbeats and polls keep the membership alive while a batch runs. A revocation waits in its callback until the batch in
+flight is processed and committed; what it waits at most is max.poll.interval.ms, when the coordinator continues without the member. So a
+partition that is committed is owned: what is committed carries the generation, and the next generation begins only behind the callback.
+Sources: KIP-62, KIP-429.
 
-A query owns a partition from an assignment to the revocation or loss. It continues at the group's committed offset, because another
-member may have progressed in between. The exception is what the query itself has processed but could not commit: it is in the query's
-checkpoint (and in its table), and is not read again.
+A query owns a partition from an assignment to the revocation or loss. It continues at the group's committed offset, because another member
+may have progressed in between. The exception is what the query itself has processed but could not commit: it is in the query's checkpoint
+(and in its table), and is not read again.
 
-Leaves a group for a query that is no more. Spark ends the process of a query's planner with SIGKILL, also when the query is stopped.
-
-Without that, the group would wait for the member until its session expires, and its partitions would not be read so long. A small process
-of its own reads the member's id from a pipe. When the pipe ends, the planner has ended, and the process sends LeaveGroup.
-
-A streaming query as a member of its group: a thread polls Ottla's consumer, and the planner asks for partitions and reports batches.
-
-The consumer reads nothing: all its partitions are paused. Its heartbeats and polls keep the membership alive while a batch runs. A
-revocation waits in its callback until the batch in flight is processed and committed; what it waits at most is max.poll.interval.ms, when
-the coordinator continues without the member. So a partition that is committed is owned: what is committed carries the generation, and the
-next generation begins only behind the callback. Sources: KIP-62, KIP-429.
+Spark ends the process of a query's planner with SIGKILL, also when the query is stopped. The group would wait for the member until its
+session expires, and its partitions would not be read so long. So a small process of its own reads the member's id from a pipe. When the
+pipe ends, the planner has ended, and the process sends LeaveGroup.
 """
 
 import json
@@ -122,7 +118,7 @@ class Progress:
 
     def due(self) -> dict[TopicPartition, Owned]:
         """Those whose position the group does not have. All that was planned must be processed."""
-        return {partition: each for partition, each in self._owned.items() if each.position not in (None, each.committed)}
+        return {partition: item for partition, item in self._owned.items() if item.position not in (None, item.committed)}
 
 
 TIMEOUT_MS: Final = 5_000
@@ -295,7 +291,7 @@ class GroupMember:
         if not partitions:
             return {}
         try:
-            found = self._consumer.committed([Place(*each) for each in partitions])
+            found = self._consumer.committed([Place(*partition) for partition in partitions])
         except KafkaException as error:
             raise GroupMemberError(f"the offsets of the group {self.group}: {_text(error)}") from error
         return {key(each): each.offset for each in found if each.offset >= 0}
@@ -377,10 +373,10 @@ class GroupMember:
         except KafkaException as error:
             self._commit_failed(error.args[0])
             return
-        errors = [each.error for each in results or () if each.error is not None]
-        for each in results or ():
-            if each.error is None:
-                due[key(each)].committed = each.offset
+        errors = [result.error for result in results or () if result.error is not None]
+        for result in results or ():
+            if result.error is None:
+                due[key(result)].committed = result.offset
         if errors:
             self._commit_failed(errors[0])
             return

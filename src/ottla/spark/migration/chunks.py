@@ -1,21 +1,13 @@
-"""The source in chunks: reading them, the target partition of each record, and checksums.
+"""The source of a migration in chunks: reading them, the target partition of each record, its place in the order there, and checksums.
 
-Reads of tasks, in the workers: the fetch client and the decoder of Spark's source, without rows of Spark.
+In the workers, the fetch client and the decoder of Spark's source give Arrow batches, without rows of Spark. A batch of one source
+partition gets the columns of ORDER, and loses the records that the target has already. Spark moves and sorts chunks, a few thousand
+records each, instead of records: rows of Spark would cost more than all the rest. A chunk has records of one source partition, in the
+order of their offsets, as an Arrow stream, for one writing task.
 
-The target partition of each record, and its place in the order there: for whole Arrow batches, in the workers.
-
-It adds the columns of ORDER to a batch of one source partition, and drops records that the target has already. It reads and writes
-nothing.
-
-Checksums of sets of offsets, which show whether two reads found the same records. Pure, but for NumPy in the workers.
-
-The offsets that a migration read in the source have to be those that the target's headers name. Both reads add up to a few numbers for
-each source partition, and none is repeated for the comparison.
-
-The reading side of a batch, in the workers: records of the source as chunks, each for one writing task.
-
-Spark moves and sorts chunks, a few thousand records each, instead of records: rows of Spark would cost more than all the rest. A chunk
-has records of one source partition, in the order of their offsets, as an Arrow stream.
+Checksums of sets of offsets show whether two reads found the same records: the offsets that a migration read in the source have to be
+those that the target's headers name. Both reads add up to a few numbers for each source partition, and none is repeated for the
+comparison.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,22 +1,14 @@
-"""Filling the target: batch after batch, comparing what was written, until the source stands still.
+"""Filling the target of a migration: batch after batch, comparing what was written, until the source stands still.
 
-The Spark jobs of a migration: tasks that read, chunks that move to the tasks that write them, summaries of the target, and forecasts.
-
-Records are rows of Spark nowhere: the tasks read and write them as Arrow.
-
-Which offsets of the source make the next batch. Pure.
+The Spark jobs are tasks that read, chunks that move to the tasks that write them, summaries of the target, and forecasts. Records are rows
+of Spark nowhere: the tasks read and write them as Arrow. What is new in the target is read once, part by part.
 
 A batch has a bounded number of offsets. Records that more groups have read come first; among those that as many groups have read, all
 source partitions advance by the same share, so that they advance together in time.
 
-Whether the target has exactly the records of the source, by checksums of their offsets in it. Pure.
-
-Two comparisons for each source partition. What the target got since the run began has to be what this run read and did not find there.
-What it held before has to be what the run read and found there already: all of it, since a run that continues reads these offsets again.
-
-Reads of the target with Spark: what is new in it, each part once, and where groups are in it.
-
-The target while it is filled: what it holds, the next batches, and what it must hold in the end.
+Whether the target has exactly the records of the source is decided by checksums of their offsets in it, in two comparisons for each source
+partition. What the target got since the run began has to be what this run read and did not find there. What it held before has to be what
+the run read and found there already: all of it, since a run that continues reads these offsets again.
 """
 
 import time

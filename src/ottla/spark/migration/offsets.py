@@ -1,14 +1,11 @@
-"""The groups' offsets on the target: what they read again is forecast, then carried over.
+"""The groups' offsets on the target of a migration: what they read again is forecast, then carried over.
 
-What a copy would do, without writing: where each group would continue, and how many records it would read again.
+Of each group it knows the offsets in the source, whether it has members, where it continues in the target, and how many records it reads
+again there. A forecast writes nothing.
 
-Two reads of what is still to be copied, in the workers. The first finds, for each target partition and group, the place in the order of
-the first record that the group has not read; the second counts the records before it. A place is a tuple (batch, phase, latest time,
-source partition, source offset): the order of the records that are to be copied to a target partition.
-
-Where each group continues in the target, and how many records it reads again there. Pure.
-
-The groups of a migration: their offsets in the source, whether they have members, and their commits in the target.
+A forecast makes two reads of what is still to be copied, in the workers. The first finds, for each target partition and group, the place
+in the order of the first record that the group has not read; the second counts the records before it. A place is a tuple (batch, phase,
+latest time, source partition, source offset): the order of the records that are to be copied to a target partition.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,13 +1,8 @@
 """Source and target topic of a migration: their shape, the target's creation, and what refuses it.
 
-A topic of a cluster: its id, its partitions, their offsets.
-
-The target topic: made with the settings of the source, or checked; and how it is set while it is filled.
-
-While it is filled it keeps every record with its own time: nothing is deleted, compacted or given another timestamp, so that a later run
-finds what is there. At the end it gets the source's settings.
-
-Both topics of a migration: the source is looked up, the target looked up, checked or made. It copies nothing.
+The source is looked up; the target is looked up, made with the settings of the source, or checked. While the target is filled it keeps
+every record with its own time: nothing is deleted, compacted or given another timestamp, so that a later run finds what is there. At the
+end it gets the source's settings. It copies nothing.
 """
 
 import time

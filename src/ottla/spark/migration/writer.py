@@ -1,10 +1,7 @@
-"""Writing the target's records in the order of each key.
+"""Writing the target's records in the order of each key, in the workers, each with its source position in a header.
 
-Chunks, sorted by their first records, to records in order: a merge that holds about one chunk of each source partition at a time.
-
-Every record before the first one of the next chunk is here: chunks come in the order of their first records.
-
-The writing side of a batch, in the workers: writes records in their order, each with its source position in a header.
+Chunks, sorted by their first records, become records in order by a merge that holds about one chunk of each source partition at a time:
+every record before the first one of the next chunk is there by then.
 
 It writes with the sink's RecordSender, whose producer is idempotent: retries after a late response duplicate no record, and old records,
 of which that is not so on Apache Kafka, are not sent again after a lost connection. Behind a record that was not written no other one is:

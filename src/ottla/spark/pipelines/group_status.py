@@ -108,11 +108,13 @@ def evaluate(groups: Iterable[pa.RecordBatch], settings: BurrowSettings) -> Iter
 
 def _evaluated(row: Mapping[str, Any], settings: BurrowSettings) -> GroupStatus:
     partitions = []
-    for each in row["partitions"]:
+    for partition in row["partitions"]:
         window = CommitWindow(settings)
-        for commit in each["commits"] or ():
+        for commit in partition["commits"] or ():
             window.add(commit["committed_offset"], commit["at_ms"], commit["lag"])
-        partitions.append(Partition(each["topic"], each["partition"], window.commits, each["log_ends"], each["log_end"]))
+        partitions.append(
+            Partition(partition["topic"], partition["partition"], window.commits, partition["log_ends"], partition["log_end"])
+        )
     return evaluate_group(partitions, row["now_ms"], settings)
 
 
@@ -124,7 +126,7 @@ def _row(group: str, now_ms: int, found: GroupStatus) -> dict[str, Any]:
         "total_lag": found.total_lag,
         "partition_count": len(found.partitions),
         "maxlag": None if found.maxlag is None else _partition(found.maxlag),
-        "partitions": [_partition(each) for each in found.partitions],
+        "partitions": [_partition(partition) for partition in found.partitions],
         "evaluated_at": now_ms * 1000,
     }
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from ottla.groups.events import EventMember, GroupEvent
 from ottla.history.group_history import Rebalance, histories_of_events
 from ottla.history.sources.group_events import KINDS
-from ottla.spark.by_group import apply_by_group
+from ottla.spark.group_records import apply_by_group
 from ottla.spark.pipelines import Pipeline, PipelineStep
 from ottla.spark.schemas import GROUP_EVENT, GROUP_EVENTS, KAFKA, REBALANCES
 

@@ -1,18 +1,13 @@
-"""Running a pipeline once or as a stream, with the package sent to workers that lack it.
-
-Tables of Parquet files that workers write while they read: the rows never pass through Spark's JVM, which takes most of the time.
-
-For pipelines with `in_arrow`, on one machine. Each task writes a file of each table, under a hidden name until it is whole.
-
-Runs a pipeline: input tables, steps in their order, output tables. It connects pipelines with sources and storage.
+"""Runs a pipeline once or as a stream: input tables, steps in their order, output tables. It connects pipelines with sources and storage.
 
 A run on a cluster makes two kinds of tables: those to which new input only appends rows (`Pipeline.appended`), and those derived from all
-rows of the first kind. A batch writes both; a stream (`pipeline_stream`) appends to the first kind, and derives the second now and then.
-
-A pipeline as a stream: each micro-batch appends to tables, from which the other tables are derived from time to time.
-
-A micro-batch has a folder of its own in each table, by its number. Repeated after a crash it replaces that folder, so that a stream which
+rows of the first kind. A batch writes both. A stream appends to the first kind, and derives the second now and then. Each of its
+micro-batches has a folder of its own in each table, by its number. Repeated after a crash it replaces that folder, so that a stream which
 continues from its checkpoint adds no row twice. A stream without a checkpoint starts from the beginning, with empty tables.
+
+For pipelines with `in_arrow`, on one machine, workers write tables of Parquet files while they read: the rows never pass through Spark's
+JVM, which takes most of the time. Each task writes a file of each table, under a hidden name until it is whole. The package is sent to
+workers that lack it.
 """
 
 import threading

@@ -1,16 +1,11 @@
-"""Where pipelines store their tables: files of a directory, or tables of a catalog.
+"""Where pipelines store their tables: files of a directory on any storage that Spark can write to, or tables of a catalog.
 
-Files and folders on any storage that Spark can write to; PySpark has no API for them.
+A table is written whole, or in parts: the rows of one micro-batch, which a repeated micro-batch replaces. PySpark has no API for files and
+folders.
 
-Tables in which pipelines store their outputs: what every kind of them can do, and those that are folders of files.
-
-A table is written whole, or in parts: the rows of one micro-batch, which a repeated micro-batch replaces. `catalog_tables` has those of a
-catalog.
-
-Tables of a catalog (Spark's own, Hive, Iceberg, Delta, Unity) in which pipelines store their outputs.
-
-Existing tables are written into, never dropped: their location, owner and permissions stay. A table to which a stream appends is
-partitioned by the number of the part, and has the path of the stream's checkpoint as a property.
+Tables of a catalog may be Spark's own, Hive's, Iceberg's, Delta's or Unity's. Existing ones are written into, never dropped: their
+location, owner and permissions stay. A table to which a stream appends is partitioned by the number of the part, and has the path of the
+stream's checkpoint as a property.
 """
 
 from collections.abc import Iterator

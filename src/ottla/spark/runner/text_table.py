@@ -1,8 +1,6 @@
-"""Tables in the terminal, 80 columns wide, with an overview's columns first.
+"""DataFrames as text tables that fit a terminal, 80 columns wide, with an overview's columns first. The caller prints the text.
 
-DataFrames as text tables that fit a terminal, for people. It makes the text; the caller prints it.
-
-What a pipeline computed, in short, for a terminal: the latest rows of a history, or the first ones of a list by size.
+What a pipeline computed is shown in short: the latest rows of a history, or the first ones of a list by size.
 """
 
 import io

@@ -1,19 +1,14 @@
-"""Batch reads of the source, with what Spark's filters on partition, offset and timestamp leave out.
-
-The reader of a batch query: requests the offsets of the topics, plans ranges, and makes the tasks.
+"""The reader of a batch query: requests the offsets of the topics, plans ranges, as small as filters allow, and makes the tasks.
 
 It runs in Spark's planner and fetches no records: `task_reading` does, in the workers.
 
-Filters that Spark pushes down: partitions, offsets and the beginnings of partitions that need not be read.
-
-Filters only make ranges smaller. Spark gets every filter back and checks each row again, so that an unsupported filter costs time and
-never rows. Timestamps bound a range from below only: records of a partition are in the order of their offsets, and not always of their
-timestamps (CreateTime). Reading begins at the first record that is late enough; behind one that is too late there may be earlier ones.
-
-The reader of a batch query with pushed filters: it reads less where they allow it (see `filters`).
+Filters that Spark pushes down name partitions, offsets and the beginnings of partitions that need not be read. They only make ranges
+smaller. Spark gets every filter back and checks each row again, so that an unsupported filter costs time and never rows. Timestamps bound
+a range from below only: records of a partition are in the order of their offsets, and not always of their timestamps (CreateTime). Reading
+begins at the first record that is late enough; behind one that is too late there may be earlier ones.
 
 Spark refuses every reader that overrides `pushFilters` where spark.sql.python.filterPushdown.enabled is false, its default. With the
-setting on, it pushes in a worker of its own, and only there this reader is used: `is_pushing` decides.
+setting on, it pushes in a worker of its own, and only there the reader with filters is used: `is_pushing` decides.
 """
 
 import datetime

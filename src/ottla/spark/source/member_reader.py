@@ -1,16 +1,12 @@
-"""Streams of a query that is a member of its group.
-
-The offsets of a batch of a query that is a member of its group: where each owned partition begins and ends, as JSON. Pure.
-
-The offsets of `stream_offsets` (where the batch ends in each owned partition), and under "#member" where it begins in those that have
-records: a batch that is read again after a restart needs no group for that. "committed" has what the group had committed, where that
-differs from the beginning, and "generation" and "member_id" who planned the batch.
-
-The reader of a streaming query that is a member of its group: the planner of `stream_reader`, for the partitions that the query owns.
+"""The reader of a streaming query that is a member of its group: the planner of `stream_reader`, for the partitions that the query owns.
 
 Spark calls `latestOffset(start)` when everything before `start` is durably processed: then the query commits, gives up what the group
 takes away, takes what it gets, and plans the next batch. The checkpoint has where each batch begins and ends, so that an interrupted one
 is read again exactly as it was, whichever member owns its partitions by then.
+
+Offsets of a batch are JSON: those of `planning` (where the batch ends in each owned partition), and under "#member" where it begins in
+those that have records: a batch that is read again after a restart needs no group for that. "committed" has what the group had committed,
+where that differs from the beginning, and "generation" and "member_id" who planned the batch.
 """
 
 import time

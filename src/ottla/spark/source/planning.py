@@ -1,22 +1,14 @@
-"""What is read: ranges of offsets, the tasks that read them, and the offsets of a stream.
+"""What is read: ranges of offsets, the tasks that read them, and the offsets of a stream. Pure.
 
-Ranges of offsets that a query reads, and how large ones are split: maxRecordsPerPartition, then minPartitions. Pure.
+Requested offsets are limited to those that the brokers hold. Where they do not hold one, records are missing, and a message says which;
+`report` ends the query or warns, by failOnDataLoss. Messages and cases are those of Spark's own Kafka source
+(getOffsetRangesFromResolvedOffsets); topic ids are an addition. Large ranges are split: maxRecordsPerPartition, then minPartitions, as by
+Spark's KafkaOffsetRangeCalculator (SPARK-36576: small ranges do not count where the large ones are divided; SPARK-49259). Tasks are the
+contract between planning and reading.
 
-Source: Spark's KafkaOffsetRangeCalculator (SPARK-36576: small ranges do not count where the large ones are divided; SPARK-49259).
-
-Spark's tasks of a query: ranges of offsets, split or grouped as the options say. Pure.
-
-Tasks are the contract between planning and reading.
-
-The offsets of a stream in Spark's checkpoint: JSON as of Spark's own Kafka source, with the topics' ids. Pure.
-
-{"topic":{"0":23,"1":5},"#topic_ids":{"topic":"<22 letters>"}}: the next offset to read. No topic can be called "#topic_ids". Offsets
+The offsets of a stream in Spark's checkpoint are JSON as of Spark's own Kafka source, with the topics' ids:
+`{"topic":{"0":23,"1":5},"#topic_ids":{"topic":"<22 letters>"}}`, the next offset to read. No topic can be called "#topic_ids". Offsets
 without ids, as the JVM connector writes them, are supported; then re-created topics are not detected.
-
-Planned ranges of a query: the requested offsets, limited to those that the brokers hold. Pure.
-
-Where the brokers do not hold a requested offset, records are missing, and a message says which; `report` ends the query or warns, by
-failOnDataLoss. Messages and cases are those of Spark's own Kafka source (getOffsetRangesFromResolvedOffsets); topic ids are an addition.
 """
 
 import logging

@@ -1,30 +1,18 @@
-"""Streams of the source: micro-batches, their limits, and Trigger.AvailableNow.
+"""The reader of a streaming query: the end offsets of the next micro-batch, its limits, and the tasks that read it.
 
-Checks of Trigger.AvailableNow: the ends that a query fixed at its beginning must stay valid until it has read them. Pure.
+Spark keeps one reader in one process for the whole run of a query, and calls `latestOffset` at every trigger, with everything before
+`start` durably processed. It pickles another one for the tasks, which use only `read`: a pickled reader holds no connection. The
+checkpoint is Spark's; the reader holds no state that a restart would need. The checkpoint does not have the initial offsets before the
+first micro-batch is planned: a Python source cannot store them. Initial offsets that a restart would change (the end of a topic) therefore
+become the end of a first, empty micro-batch: see `latestOffset`.
 
-Spark's own Kafka source makes the same checks before every micro-batch, whatever failOnDataLoss says.
+Limits are maxOffsetsPerTrigger, minOffsetsPerTrigger and maxTriggerDelay. The arithmetic is that of Spark's own Kafka source
+(KafkaMicroBatchStream), floating point included: the same limits make the same batches. Time is an argument. With Trigger.AvailableNow the
+ends that a query fixed at its beginning must stay valid until it has read them: Spark's own Kafka source makes the same checks before
+every micro-batch, whatever failOnDataLoss says.
 
-Limits of a micro-batch: maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay. Pure.
-
-The arithmetic is that of Spark's own Kafka source (KafkaMicroBatchStream), floating point included: the same limits make the same
-batches. Time is an argument.
-
-What the readers of streaming queries share: tasks that read, the limits of a micro-batch, and checks of a batch from a checkpoint.
-
-Spark keeps one reader in one process for the whole run of a query. It pickles another one for the tasks, which use only `read`: a pickled
-reader holds no connection.
-
-The reader of a streaming query: the end offsets of the next micro-batch, and the tasks that read it.
-
-Spark calls `latestOffset` at every trigger, with everything before `start` durably processed. The checkpoint is Spark's; the reader holds
-no state that a restart would need.
-
-The checkpoint does not have the initial offsets before the first micro-batch is planned: a Python source cannot store them. Initial
-offsets that a restart would change (the end of a topic) therefore become the end of a first, empty micro-batch: see `latestOffset`.
-
-The reader of a stream with invalid options: every call raises the error.
-
-Spark 4.2 replaces an error of `streamReader` itself by an UnboundLocalError: its `finally` stops a reader that it does not have.
+With invalid options there is a reader of which every call raises the error: Spark 4.2 replaces an error of `streamReader` itself by an
+UnboundLocalError, since its `finally` stops a reader that it does not have.
 """
 
 import logging

@@ -1,14 +1,10 @@
-"""One task reads its range, in a worker, with connections that are kept for the next.
+"""The work of a task, in a worker: fetches the records of its ranges, yields them as Arrow batches, and keeps the connections.
 
-A worker process's pool of Fetchers: connections, and records for the next micro-batch, outlive a task.
+The planner has chosen the ranges. The task decides whether missing records end the query. It commits nothing.
 
-One Fetcher for each ClientSettings, used by one task at a time. It decides how long an idle Fetcher stays open and how many bytes are
-buffered for the next micro-batch. Tasks decide what to fetch, and what missing records mean.
-
-The work of a task: fetch the records of its ranges and yield them as Arrow batches.
-
-It runs in Spark's Python workers. The planner has chosen the ranges. The task decides whether missing records end the query. It commits
-nothing.
+A worker process has a pool of Fetchers, one for each ClientSettings and used by one task at a time: connections, and records for the next
+micro-batch, outlive a task. The pool decides how long an idle Fetcher stays open and how many bytes are buffered for the next micro-batch.
+Tasks decide what to fetch, and what missing records mean.
 """
 
 import gc

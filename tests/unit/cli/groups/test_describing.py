@@ -8,8 +8,7 @@ import pytest
 
 from ottla.cli.clusters import CommandFailed, UsageProblem
 from ottla.cli.groups.describing import assignment_text, describe_groups, offset_rows, parse_states, parse_types
-from ottla.cli.groups.options import GroupsOptions
-from ottla.cli.groups.output import Transcript
+from ottla.cli.groups.options import GroupsOptions, Transcript
 from ottla.client.addresses import BrokerEndpoint
 from ottla.client.admin.values import CommittedOffset, DescribedGroup, DescribedMember, DescribedTopic, Failure
 from ottla.protocol.errors import ErrorCode

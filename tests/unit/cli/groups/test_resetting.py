@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.cli.clusters import CommandFailed, UsageProblem
-from ottla.cli.groups.options import WARN_DRY_RUN, GroupsOptions
-from ottla.cli.groups.output import Transcript
+from ottla.cli.groups.options import WARN_DRY_RUN, GroupsOptions, Transcript
 from ottla.cli.groups.resetting import clamp, parse_topic, read_plan, reset_offsets, shift, write_plan
 from ottla.client.admin.values import CommittedOffset, DescribedTopic, Failure
 from ottla.protocol.errors import ErrorCode

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.log.dump.items import DumpOptions, FindingItem, Item
+from ottla.log.dump.batches import DumpOptions, FindingItem, Item
 from ottla.log.dump.report import dump_file
 from ottla.log.file_system import MemoryFiles
 from ottla.log.index import OffsetIndex, TimeIndex

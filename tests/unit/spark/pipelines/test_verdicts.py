@@ -1,7 +1,12 @@
-"""The pipeline's tables; their rows are compared with the command in tests/spark/test_verdicts.py."""
+"""The pipeline `verdicts`."""
 
-from ottla.spark.pipelines.verdicts import PIPELINE
+from ottla.spark.pipelines.verdicts import EVENT_ROWS, OFFSETS_TOPIC_ROWS, ORDER, PIPELINE
 from ottla.spark.runner.inputs import TOPICS
+
+
+def test_a_record_comes_before_the_commits_that_follow_it():
+    assert ORDER == ("source", "partition", "position", "is_spans")
+    assert OFFSETS_TOPIC_ROWS < EVENT_ROWS
 
 
 def test_a_stream_follows_the_offsets_topic_alone():

@@ -1,3 +1,5 @@
+""""""
+
 from datetime import UTC
 from typing import Any
 
@@ -6,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.cli.commands import diagnose, report, whatif
-from ottla.cli.diagnose.source_options import SOURCES, TIMES, TimeRange, source_options, time_options
+from ottla.cli.source_options import SOURCES, TIMES, TimeRange, source_options, time_options
 
 SEEN: list[dict[str, Any]] = []
 

@@ -7,8 +7,8 @@ import pytest
 
 from ottla.history.sources.evidence import Kind
 from ottla.protocol.errors import PeerError
+from ottla.spark.evidence_rows import decode, evidence_of_rows, judge_rows
 from ottla.spark.schemas import VERDICTS
-from ottla.spark.verdicts.evidence_rows import decode, evidence_of_rows, judge_rows
 
 EMPTY: dict[str, Any] = dict.fromkeys(("event", "spans", "members", "record", "leader", "protocol", "state_ms"))
 

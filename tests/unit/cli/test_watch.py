@@ -1,4 +1,4 @@
-"""Tests of a run of `ottla watch`. With real brokers and signals: tests/clients/test_watch.py."""
+"""`ottla watch`: its run and its options."""
 
 import io
 import json
@@ -6,14 +6,56 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from ottla.cli.watch import run as run_module
-from ottla.cli.watch.run import Stopped, WatchOptions, run
+from ottla.cli import watch as run_module
+from ottla.cli.main import main
+from ottla.cli.watch import Stopped, WatchOptions, run
 from ottla.client.errors import BrokerUnavailableError
 from ottla.history.sources.archive import ArchiveWriter
 from ottla.metadata.topics import CONSUMER_OFFSETS
 from ottla.protocol.errors import StorageError
 from tests.support.kit.offsets_topic_records import commit
+from tests.support.kit.scripted_cluster import ScriptedCluster
+
+
+def test_the_options_of_the_command_line(monkeypatch: Any) -> None:
+    given: list[WatchOptions] = []
+    monkeypatch.setattr(run_module, "run", lambda options, **_: given.append(options) or 0)
+    arguments = [
+        "--bootstrap-server",
+        "h:1",
+        "--output",
+        "a",
+        "--group",
+        "g",
+        "--group",
+        "h",
+        "--interval",
+        "2",
+        "--duration",
+        "3",
+        "--json",
+    ]
+    assert CliRunner().invoke(main, ["watch", *arguments]).exit_code == 0
+    assert CliRunner().invoke(main, ["watch", "--bootstrap-server", "h:1", "--output", "a"]).exit_code == 0
+    assert given == [
+        WatchOptions(bootstrap_server="h:1", output="a", groups=("g", "h"), interval_s=2.0, duration_s=3.0, as_json=True),
+        WatchOptions(bootstrap_server="h:1", output="a"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--bootstrap-server", "h:1"], ["--bootstrap-server", "h:1", "--output", "a", "--interval", "0"]]
+)
+def test_what_is_missing_or_wrong(arguments: list[str]) -> None:
+    assert CliRunner().invoke(main, ["watch", *arguments]).exit_code == 2
+
+
+@pytest.fixture
+def cluster() -> ScriptedCluster:
+    """A cluster in memory, which is its own admin client and fetcher."""
+    return ScriptedCluster()
 
 
 class Terminal(io.StringIO):

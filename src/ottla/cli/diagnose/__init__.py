@@ -1,1 +1,0 @@
-"""`ottla diagnose`: where its evidence comes from."""
