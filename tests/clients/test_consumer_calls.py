@@ -220,6 +220,17 @@ def test_a_topic_that_does_not_exist_is_an_error_once(kafka_broker: Any, unique_
     compare(subscribed)
 
 
+def test_a_topic_that_may_be_created(kafka_broker: Any, unique_name: Callable[[str], str]) -> None:
+    """By the broker, and of a subscription: librdkafka's requests for those allow it not even with this property."""
+    missing = unique_name("missing")
+    with consumer_of(ottla, kafka_broker, unique_name("group"), allow_auto_create_topics=True) as consumer:
+        consumer.subscribe([missing])
+        ends = time.monotonic() + SECONDS_MAX
+        while not consumer.assignment() and time.monotonic() < ends:
+            consumer.poll(0.1)
+        assert [(each.topic, each.partition) for each in consumer.assignment()] == [(missing, 0)]
+
+
 def listed(cluster: Any) -> list[Any]:
     """All attributes of a listing."""
     brokers = [(each.id, each.host, each.port) for each in cluster.brokers.values()]
