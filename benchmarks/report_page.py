@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 from made_up_story import made_up_day
 
-from ottla.console.report.page import report_page
+from ottla.console.report.report import report_page
 from ottla.history.story.story import StoryExtras, story
 
 ARGUMENTS = ["--no-sandbox", "--headless", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]

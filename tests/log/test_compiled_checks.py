@@ -7,9 +7,8 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from ottla.log.compiled import check_kernels as kernels
-from ottla.log.compiled.checks import check_records, find_timestamp, load_kernels
-from ottla.log.compiled.section_window import SectionWindow
+from ottla.log.compiled import checks as kernels
+from ottla.log.compiled.checks import SectionWindow, check_records, find_timestamp, load_kernels
 from ottla.log.inflating import Inflating
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record

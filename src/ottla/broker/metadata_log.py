@@ -28,10 +28,18 @@ from ottla.log.checkpoints import (
 from ottla.log.file_system import Files
 from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
-from ottla.metadata.adoption import adoption_problem, elect_leaders, first_records
-from ottla.metadata.cluster_metadata import ClusterMetadata
-from ottla.metadata.metadata_replay import MetadataReplay
-from ottla.metadata.quorum import BOOTSTRAP_SNAPSHOT, SnapshotId, first_snapshot, is_finished, snapshot_ids, voters_of
+from ottla.metadata.adoption import (
+    BOOTSTRAP_SNAPSHOT,
+    SnapshotId,
+    adoption_problem,
+    elect_leaders,
+    first_records,
+    first_snapshot,
+    is_finished,
+    snapshot_ids,
+    voters_of,
+)
+from ottla.metadata.cluster_metadata import ClusterMetadata, MetadataReplay
 from ottla.metadata.records import NOT_ENFORCED, AbortTransaction, MetadataRecord, decode, encode, record_type
 from ottla.metadata.topics import CLUSTER_METADATA
 from ottla.metadata.topics import METADATA_DIRECTORY as DIRECTORY

@@ -2,17 +2,21 @@
 
 Records are in the log before the reply that depends on them is sent, and durable state changes only by replaying what the log holds. The
 records of all commands of one event-loop batch share an append, unless a command depends on records that are still pending.
+
+`CoordinatorService` is one kind of coordinator as a broker runs it: what all its partitions have in common, and the answers where no
+coordinator runs.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from logging import INFO, Logger
 from typing import Any, Generic, Protocol, TypeVar
 
-from ottla.coordinator.coordinator import AppendFailed, Coordinator, FinishLoading, Resign
+from ottla.coordinator.coordinator import AppendFailed, Coordinator, CoordinatorStatus, FinishLoading, Resign
 from ottla.coordinator.effects import Effects, Reply
-from ottla.coordinator.loading import Loaded
+from ottla.coordinator.loading import Loaded, Reducer
 from ottla.log.partition_log import PartitionLog
-from ottla.protocol.errors import PeerError, StorageError
+from ottla.protocol.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.model import TopicPartition
 from ottla.protocol.records.batch import HEADER_BYTES
 from ottla.protocol.records.compression import Codec
@@ -282,3 +286,27 @@ class CoordinatorLoop(Generic[CoordinatorT]):
             self._break_off(error)
             raise
         self.set_timer()
+
+
+class CoordinatorService(ABC, Generic[CoordinatorT]):
+    """The groups, or the transactions, of one broker (Kafka: `GroupCoordinatorService`)."""
+
+    coordinator_type: type[CoordinatorT]
+    codec: Codec
+    """Of the batches that coordinators write."""
+
+    @abstractmethod
+    def create(self, *, partition: int, node_id: int) -> CoordinatorT:
+        """A coordinator whose log is not loaded yet."""
+
+    @abstractmethod
+    def reducer(self, log_bytes: int) -> Reducer[Any]:
+        """The reducer of one log, where `log_bytes` are to be loaded in total. In any thread; may block it."""
+
+    @abstractmethod
+    def refusal(self, command: Any, status: CoordinatorStatus) -> Any:
+        """The result of a request at a coordinator of this status, which is not ACTIVE."""
+
+    @abstractmethod
+    def error_result(self, command: Any, error: ErrorCode) -> Any:
+        """The request's result with `error`."""

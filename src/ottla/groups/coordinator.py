@@ -9,7 +9,7 @@ from typing import Any
 from ottla.coordinator.coordinator import AppendFailed, Coordinator, CoordinatorStatus
 from ottla.coordinator.effects import NO_EFFECTS, Effects, LazySequence, Reply
 from ottla.coordinator.loading import Reducer, ReducerFactory
-from ottla.coordinator.service import CoordinatorService
+from ottla.coordinator.loop import CoordinatorService
 from ottla.coordinator.timers import Timer
 from ottla.groups.classic.group import JOIN, SYNC, ClassicGroup, describe_group
 from ottla.groups.classic.join import join_group

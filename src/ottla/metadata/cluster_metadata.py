@@ -1,6 +1,7 @@
 """The state of the cluster: topics with their ids, partitions and settings, as replayed from the metadata log. Only `replay` changes it.
 
-topic_changes.py and leadership.py decide about changes.
+Records of a transaction are replayed when it has ended (KIP-868): Apache Kafka's controller writes large changes as transactions of
+several batches. One that was aborted, or never ended, has no effect. topic_changes.py and leadership.py decide about changes.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,7 +9,10 @@ from collections.abc import Callable, Mapping
 from ottla.config import ConfigSource, Value
 from ottla.metadata.records import (
     NO_LEADER,
+    AbortTransaction,
+    BeginTransaction,
     ConfigRecord,
+    EndTransaction,
     FeatureLevelRecord,
     MetadataRecord,
     PartitionChangeRecord,
@@ -17,6 +21,7 @@ from ottla.metadata.records import (
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    TransactionMark,
 )
 from ottla.metadata.resource_configs import ResourceConfigs
 from ottla.metadata.topics import ReplicaAssignment, Topic, metric_name
@@ -134,3 +139,33 @@ class ClusterMetadata:
             topic.replica_assignments[number] = topic.replica_assignments[number]._replace(replicas=record.replicas, directories=())
         if record.directories is not None:
             topic.replica_assignments[number] = topic.replica_assignments[number]._replace(directories=record.directories)
+
+
+class MetadataReplay:
+    """Replays a log into cluster metadata, one record after another."""
+
+    def __init__(self, cluster_metadata: ClusterMetadata) -> None:
+        self._cluster_metadata = cluster_metadata
+        self._pending: list[MetadataRecord] | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a transaction has begun and not ended: it must be aborted before other records are appended."""
+        return self._pending is not None
+
+    def replay(self, record: MetadataRecord | TransactionMark) -> None:
+        """Replay the next record, or keep it until its transaction ends. Raises LookupError for an unknown topic or partition."""
+        match record:
+            case BeginTransaction():
+                self._pending = []
+            case EndTransaction():
+                pending, self._pending = self._pending or [], None
+                for one in pending:
+                    self._cluster_metadata.replay(one)
+            case AbortTransaction():
+                self._pending = None
+            case _:
+                if self._pending is None:
+                    self._cluster_metadata.replay(record)
+                else:
+                    self._pending.append(record)

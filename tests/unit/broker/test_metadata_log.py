@@ -13,9 +13,8 @@ from ottla.log.checkpoints import META_PROPERTIES
 from ottla.log.file_system import Files, MemoryFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
-from ottla.metadata.adoption import FIRST_FEATURES
+from ottla.metadata.adoption import FIRST_FEATURES, SnapshotId, first_snapshot
 from ottla.metadata.cluster_metadata import ClusterMetadata
-from ottla.metadata.quorum import SnapshotId, first_snapshot
 from ottla.metadata.records import AbortTransaction, FeatureLevelRecord, RemoveTopicRecord, TopicRecord, encode
 from ottla.metadata.topic_changes import create_topic
 from ottla.metadata.topics import METADATA_DIRECTORY, NewTopic

@@ -1,14 +1,27 @@
-"""The state of the cluster: replayed records, and the settings in force."""
+"""The state of the cluster, replayed."""
 
 import pytest
 
 from ottla.config import BrokerConfig, ConfigSource
-from ottla.metadata.cluster_metadata import ClusterMetadata
-from ottla.metadata.records import ConfigRecord, PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord, RemoveTopicRecord
+from ottla.metadata.cluster_metadata import ClusterMetadata, MetadataReplay
+from ottla.metadata.records import (
+    AbortTransaction,
+    BeginTransaction,
+    ConfigRecord,
+    EndTransaction,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+)
 from ottla.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE
 from ottla.metadata.topic_changes import alter_config, create_topic
 from ottla.metadata.topics import NewTopic, ReplicaAssignment
 from ottla.protocol.errors import ApiError
+
+ONE = FeatureLevelRecord(name="one", level=1)
+TWO = FeatureLevelRecord(name="two", level=2)
 
 
 def fresh() -> ClusterMetadata:
@@ -97,3 +110,26 @@ def test_an_invalid_partition_number_is_an_error(number: int) -> None:
         cluster_metadata.replay(PartitionRecord(topic_id=topic_id, partition=number, replicas=(1,), in_sync=(1,), leader=1))
     with pytest.raises(LookupError):
         cluster_metadata.replay(PartitionChangeRecord(topic_id=topic_id, partition=number, leader=1))
+
+
+@pytest.mark.parametrize(
+    ("records", "features", "is_pending"),
+    [
+        ([ONE], {"one": 1}, False),
+        ([BeginTransaction(), ONE], {}, True),
+        ([BeginTransaction(), ONE, EndTransaction()], {"one": 1}, False),
+        ([BeginTransaction(), ONE, AbortTransaction(), TWO], {"two": 2}, False),
+        ([BeginTransaction(), ONE, EndTransaction(), BeginTransaction(), TWO], {"one": 1}, True),
+    ],
+)
+def test_what_counts(records, features, is_pending) -> None:
+    cluster_metadata = ClusterMetadata((1,), lambda _name: "")
+    replay = MetadataReplay(cluster_metadata)
+    for record in records:
+        replay.replay(record)
+    assert (cluster_metadata.features, replay.is_pending) == (features, is_pending)
+
+
+def test_a_record_about_an_unknown_topic_is_an_error() -> None:
+    with pytest.raises(LookupError):
+        MetadataReplay(ClusterMetadata((1,), lambda _name: "")).replay(PartitionChangeRecord(topic_id=bytes(16), partition=0, leader=1))

@@ -1,16 +1,18 @@
-"""Who leads when brokers come, go and are asked."""
+"""Leaders, and moves of leaders and replicas."""
 
 import pytest
 
 from ottla.config import BrokerConfig
 from ottla.metadata.cluster_metadata import ClusterMetadata
-from ottla.metadata.leadership import broker_started, broker_stopped, elect_leader, in_sync, move_leader
+from ottla.metadata.leadership import broker_started, broker_stopped, elect_leader, in_sync, move_leader, reassign
 from ottla.metadata.records import NO_LEADER, PartitionChangeRecord
 from ottla.metadata.topic_changes import create_partitions, create_topic
-from ottla.metadata.topics import NewTopic
+from ottla.metadata.topics import NewTopic, ReplicaAssignment
 from ottla.protocol.errors import ApiError, ErrorCode
 
 TOPIC = bytes(range(16))
+
+DIRECTORY = bytes(range(16, 32))
 
 
 def replay(cluster_metadata: ClusterMetadata, records) -> None:
@@ -139,3 +141,81 @@ def test_an_unclean_election_makes_any_live_replica_the_leader_where_there_is_no
 @pytest.mark.parametrize(("name", "number"), [("gone", 0), ("t", 4), ("t", -1)])
 def test_there_is_no_election_of_what_is_not_there(cluster_metadata, name: str, number: int) -> None:
     assert elect_leader(cluster_metadata, name, number, unclean=False).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.fixture
+def four_brokers() -> ClusterMetadata:
+    """Four brokers, and a partition `t-0` on 1 and 2, led by 1."""
+    made = ClusterMetadata((1, 2, 3, 4), BrokerConfig(brokers=4).text)
+    records = create_topic(made, NewTopic(name="t", assignment={0: (1, 2)}), TOPIC)
+    assert not isinstance(records, ApiError)
+    for record in records:
+        made.replay(record)
+    return made
+
+
+def changed(four_brokers: ClusterMetadata, *replicas: int) -> tuple[int, int, tuple[int, ...]]:
+    """Leader, leader epoch and replicas of `t-0` afterwards."""
+    record = reassign(four_brokers, "t", 0, replicas, may_change_count=True)
+    if record is not None:
+        assert isinstance(record, PartitionChangeRecord), record
+        four_brokers.replay(record)
+    topic = four_brokers.topics["t"]
+    return topic.leaders[0], topic.leader_epochs[0], topic.replica_assignments[0].replicas
+
+
+def error(four_brokers: ClusterMetadata, name: str, number: int, replicas, *, may_change_count: bool = True) -> ErrorCode:
+    refused = reassign(four_brokers, name, number, replicas, may_change_count=may_change_count)
+    assert isinstance(refused, ApiError), refused
+    return refused.error
+
+
+@pytest.mark.parametrize(
+    ("replicas", "leader", "epoch"),
+    [
+        ((1, 2), 1, 0),  # as it is
+        ((2, 1), 1, 0),  # another order
+        ((1, 2, 3), 1, 0),  # one more
+        ((1,), 1, 1),  # one less
+        ((3, 1), 1, 1),  # one for another
+        ((2,), 2, 1),  # without the leader
+        ((4, 3), 4, 1),  # others
+    ],
+)
+def test_the_leader_stays_where_it_can(four_brokers, replicas: tuple[int, ...], leader: int, epoch: int) -> None:
+    assert changed(four_brokers, *replicas) == (leader, epoch, replicas)
+
+
+def test_a_stopped_broker_is_a_replica_and_not_in_sync(four_brokers) -> None:
+    four_brokers.live_ids.discard(3)
+    record = reassign(four_brokers, "t", 0, (3, 4), may_change_count=True)
+    assert (record.leader, record.in_sync, record.replicas) == (4, (4,), (3, 4))
+    four_brokers.live_ids.discard(4)
+    assert error(four_brokers, "t", 0, (3, 4)) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_each_replica_is_in_the_same_directory(four_brokers) -> None:
+    four_brokers.topics["t"].replica_assignments[0] = ReplicaAssignment((1, 2), (DIRECTORY,) * 2)
+    changed(four_brokers, 2, 3, 4)
+    assert four_brokers.topics["t"].replica_assignments[0].directories == (DIRECTORY,) * 3
+
+
+@pytest.mark.parametrize("replicas", [(), (9,), (1, 1), (-1,), (1, 9)])
+def test_replicas_that_cannot_be(four_brokers, replicas: tuple[int, ...]) -> None:
+    assert error(four_brokers, "t", 0, replicas) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_another_number_of_replicas_can_be_refused(four_brokers) -> None:
+    assert error(four_brokers, "t", 0, (1,), may_change_count=False) is ErrorCode.INVALID_REPLICATION_FACTOR
+    record = reassign(four_brokers, "t", 0, (1, 3), may_change_count=False)
+    assert isinstance(record, PartitionChangeRecord)
+
+
+@pytest.mark.parametrize(("name", "number"), [("gone", 0), ("t", 1), ("t", -1)])
+@pytest.mark.parametrize("replicas", [None, (1,)])
+def test_what_there_is_not(four_brokers, name: str, number: int, replicas) -> None:
+    assert error(four_brokers, name, number, replicas) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_there_is_nothing_to_cancel(four_brokers) -> None:
+    assert error(four_brokers, "t", 0, None) is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS

@@ -13,7 +13,7 @@ from ottla.broker.cluster.leadership import Decide, Leadership
 from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
 from ottla.broker.network.scheduling import RequestScheduler, Work
 from ottla.metadata.cluster_metadata import ClusterMetadata
-from ottla.metadata.reassignment import reassign
+from ottla.metadata.leadership import reassign
 from ottla.protocol.errors import ApiError, ErrorCode
 from ottla.protocol.model import TopicPartition
 from ottla.protocol.wire.api_keys import ApiKey

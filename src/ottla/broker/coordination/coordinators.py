@@ -19,8 +19,7 @@ from ottla.broker.network.scheduling import EventLoopBatch
 from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.coordinator import CoordinatorStatus
 from ottla.coordinator.loading import Loaded, load
-from ottla.coordinator.loop import CoordinatorLoop, CoordinatorT, Handle, Replies
-from ottla.coordinator.service import CoordinatorService
+from ottla.coordinator.loop import CoordinatorLoop, CoordinatorService, CoordinatorT, Handle, Replies
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.metadata.topics import Topic
 from ottla.protocol.errors import StorageError

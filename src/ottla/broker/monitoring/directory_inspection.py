@@ -21,9 +21,8 @@ from ottla.log.cleaner.health import FINDINGS_MAX, Finding, TopicFacts, size_tex
 from ottla.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
 from ottla.log.segment import NO_TIMESTAMP
 from ottla.log.segment_facts import Readable, SegmentFacts, segment_facts
-from ottla.metadata.cluster_metadata import ClusterMetadata
-from ottla.metadata.metadata_replay import MetadataReplay
-from ottla.metadata.quorum import snapshot_ids
+from ottla.metadata.adoption import snapshot_ids
+from ottla.metadata.cluster_metadata import ClusterMetadata, MetadataReplay
 from ottla.metadata.records import (
     AbortTransaction,
     BeginTransaction,

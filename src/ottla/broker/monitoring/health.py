@@ -15,8 +15,7 @@ from typing import Any, Final, NamedTuple
 from ottla.broker.clock import Sampler
 from ottla.broker.partitions.log_cleaner import LogCleaner
 from ottla.broker.partitions.partitions import Partitions
-from ottla.log.cleaner.health import Finding, PartitionFault, TopicFacts, duration_text, findings
-from ottla.log.cleaner.snapshot import CleanerSnapshot, CleaningSnapshot
+from ottla.log.cleaner.health import CleanerSnapshot, CleaningSnapshot, Finding, PartitionFault, TopicFacts, duration_text, findings
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.topics import CLUSTER_METADATA
 from ottla.protocol.model import TopicPartition

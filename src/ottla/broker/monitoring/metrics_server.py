@@ -20,8 +20,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from ottla.broker.monitoring.health import HealthSnapshot, PartitionSnapshot
 from ottla.broker.network.limits import limit_accept_errors
-from ottla.log.cleaner.health import CleanerState
-from ottla.log.cleaner.snapshot import CleanerSnapshot
+from ottla.log.cleaner.health import CleanerSnapshot, CleanerState
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from ottla.protocol.records.compression import NONE, STREAMED, Compressed, Infla
 from ottla.protocol.records.record_checks import CheckRecords, Checks, Findings, Section
 
 if TYPE_CHECKING:
-    from ottla.log.compiled.section_window import SectionWindow
+    from ottla.log.compiled.checks import SectionWindow
 
 
 COMPILED_BYTES_MIN: Final = 2 << 20
@@ -37,7 +37,7 @@ class RecordCheckBackend:
     """`check` is a CheckRecords, `find` a FindTimestamp."""
 
     def __init__(self, start: Start = start_process) -> None:
-        self._code = CompiledCode("ottla.log.compiled.checks", "ottla.log.compiled.check_kernels", start)
+        self._code = CompiledCode("ottla.log.compiled.checks", "ottla.log.compiled.checks", start)
 
     def check(self, section: Section, header: BatchHeader, checks: Checks) -> Findings:
         """Check the records of a client's batch."""
@@ -77,7 +77,7 @@ def _is_small(section: Section) -> bool:
 
 @contextmanager
 def _window(section: Section) -> "Iterator[SectionWindow]":
-    from ottla.log.compiled.section_window import SectionWindow
+    from ottla.log.compiled.checks import SectionWindow
 
     with ExitStack() as stack:
         if isinstance(section, Compressed) and section.codec in STREAMED:

@@ -21,8 +21,7 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.log.checkpoints import CLEANER_FILE, decode_offsets, encode_offsets
 from ottla.log.cleaner.candidates import Candidate, assess, filthiest
 from ottla.log.cleaner.cleaning import first_timestamp_ms
-from ottla.log.cleaner.health import PartitionFault
-from ottla.log.cleaner.snapshot import CleaningSnapshot
+from ottla.log.cleaner.health import CleaningSnapshot, PartitionFault
 from ottla.log.file_system import Files
 from ottla.log.log_reading import LogSnapshot
 from ottla.metadata.cluster_metadata import ClusterMetadata

@@ -31,7 +31,7 @@ from ottla.config import BrokerConfig
 from ottla.log.cleaner.backend import CleaningBackend, OffsetMap, ReferenceBackend
 from ottla.log.cleaner.candidates import Candidate
 from ottla.log.cleaner.cleaning import Cleaned, clean
-from ottla.log.cleaner.snapshot import CleanerSnapshot
+from ottla.log.cleaner.health import CleanerSnapshot
 from ottla.log.file_system import Files
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.protocol.errors import StorageError

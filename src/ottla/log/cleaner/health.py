@@ -1,12 +1,15 @@
 """Judges the cleaner's health from plain numbers: one finding for each cleaner, topic and partition, in words, with what to do.
 
-The same rules judge a running broker and the files of a data directory. Nothing is measured here, and no clock is read: ages are given.
+The same rules judge a running broker and the files of a data directory. Nothing is measured here, and no clock is read: ages are given. A
+running cleaner's figures are one frozen snapshot, which any thread may read.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+from ottla.protocol.model import TopicPartition
 
 OVERDUE_MS_MAX: Final = 15 * 60_000
 """If a partition could have been cleaned for longer, the cleaner does not reach it."""
@@ -203,3 +206,63 @@ def duration_text(duration_ms: int) -> str:
         if duration_ms >= 2 * unit_ms:
             return f"{duration_ms / unit_ms:.0f} {unit}"
     return f"{duration_ms / 1000:.0f} s"
+
+
+class CleaningSnapshot(NamedTuple):
+    """How dirty a compacted partition is. `due_since_ms`: since when it could be cleaned; None when it need not be.
+
+    `cleaned_ms`: when this broker last cleaned it; None when it did not.
+    """
+
+    dirty_bytes: int
+    cleanable_bytes: int
+    dirty_ratio: float
+    due_since_ms: int | None
+    cleaned_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerSnapshot:
+    """The cleaner. Times in ms since 1970. `at_work`: the partitions that are being cleaned. Totals count since the broker's start.
+
+    recopy_ratio: bytes written for each byte read in the last cleaning. buffer_ratio: how full the table of keys was in it.
+    max_compaction_delay_ms: by how much the oldest dirty record is older than max.compaction.lag.ms, at most, at the last check.
+    """
+
+    is_enabled: bool
+    threads: int = 0
+    dead_threads: int = 0
+    backoff_ms: int = 0
+    at_work: tuple[TopicPartition, ...] = ()
+    looked_ms: int | None = None
+    cleaned_ms: int | None = None
+    cleanings: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    recopy_ratio: float = 0.0
+    buffer_ratio: float = 0.0
+    last_clean_ms: int = 0
+    max_compaction_delay_ms: int = 0
+    max_dirty_ratio: float = 0.0
+    uncleanable: tuple[PartitionFault, ...] = ()
+    uncleanable_bytes: int = 0
+    partitions: Mapping[TopicPartition, CleaningSnapshot] = field(default_factory=dict)
+
+    @property
+    def state(self) -> CleanerState:
+        """Whether it is off, running or dead."""
+        if not self.is_enabled:
+            return CleanerState.OFF
+        return CleanerState.DEAD if self.threads and self.dead_threads >= self.threads else CleanerState.RUNNING
+
+    def facts(self, now_ms: int) -> CleanerFacts:
+        """The facts from which findings are made."""
+        is_idle = self.looked_ms is not None and not self.at_work
+        return CleanerFacts(
+            state=self.state,
+            threads=self.threads,
+            dead_threads=self.dead_threads,
+            backoff_ms=self.backoff_ms,
+            idle_ms=max(0, now_ms - self.looked_ms) if is_idle and self.looked_ms is not None else 0,
+            since_cleaned_ms=None if self.cleaned_ms is None else max(0, now_ms - self.cleaned_ms),
+        )

@@ -22,8 +22,7 @@ from ottla.broker.monitoring.health import (
     health_snapshot,
 )
 from ottla.config import BrokerConfig
-from ottla.log.cleaner.health import OVERDUE_MS_MAX, CleanerState, PartitionFault
-from ottla.log.cleaner.snapshot import CleanerSnapshot, CleaningSnapshot
+from ottla.log.cleaner.health import OVERDUE_MS_MAX, CleanerSnapshot, CleanerState, CleaningSnapshot, PartitionFault
 from ottla.log.file_system import MemoryFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.topics import NewTopic, Topic

@@ -11,8 +11,7 @@ from ottla.broker.partitions.cleaner_manager import UNCLEANABLE_MS, CleanerCheck
 from ottla.broker.partitions.partition import Partition
 from ottla.config import BrokerConfig
 from ottla.log.checkpoints import CLEANER_FILE
-from ottla.log.cleaner.health import CleanerState
-from ottla.log.cleaner.snapshot import CleanerSnapshot
+from ottla.log.cleaner.health import CleanerSnapshot, CleanerState
 from ottla.log.file_system import MemoryFiles
 from ottla.metadata.topics import NewTopic, Topic
 from ottla.protocol.model import Record, TopicPartition
