@@ -11,8 +11,8 @@ from typing import Final
 
 from ottla.groups.assignors import assignors
 from ottla.groups.events import EventMember
-from ottla.history.processes import Identity, of_evidence, of_member
-from ottla.history.rounds.assembly import rounds_of_group
+from ottla.history.processes import Identity, Processes, of_evidence, of_member
+from ottla.history.rounds.assembly import assemble
 from ottla.history.rounds.round import Arrival, Departure, Round
 from ottla.history.rounds.splitting import Part
 from ottla.history.sources.evidence import Cause, Evidence, Kind
@@ -125,7 +125,6 @@ class History:
     actions: list[Action] = field(default_factory=list)
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
-    is_present: bool = True
 
     @property
     def started_ms(self) -> int:
@@ -152,31 +151,34 @@ class History:
 
 
 class Histories:
-    """All processes of a group, by the member ids that they have had."""
+    """What each process of a group did. Which members are one process, `processes` say, and rounds where a member came back as another."""
 
-    def __init__(self) -> None:
+    def __init__(self, processes: Processes) -> None:
         self.all: list[History] = []
+        self._processes = processes
+        self._by_row: dict[int, History] = {}
         self._by_member_id: dict[str, History] = {}
+        """Of members that have joined, or are known to have come back."""
 
     def of(self, who: Identity) -> History | None:
-        """The process that has or had this member id; or, for a static member, this instance id."""
-        found = self._by_member_id.get(who.member_id or "")
-        if found is None and who.instance_id is not None:
-            found = next((each for each in reversed(self.all) if each.who.instance_id == who.instance_id), None)
-        return found
+        """The process of this member; None where it has not joined yet."""
+        row = self._processes.find(who)
+        return self._by_member_id.get(who.member_id or "") or (None if row is None else self._by_row.get(row))
 
     def has(self, member_id: str | None) -> bool:
         """Whether a process has or had this member id."""
         return member_id in self._by_member_id
 
     def start(self, who: Identity, at_ms: int) -> History:
-        """A process that joins; one that ended before under the same name and on the same host, and is not there, starts again."""
-        again = [each for each in self.all if not each.is_present and each.who.is_same_client(who) and each.who.has_same_host(who)]
-        history = again[-1] if len(again) == 1 and not self._is_shared(who) else History(who)
-        if history not in again:
+        """A process that joins: one that is known, or a new one."""
+        row = self._processes.find(who)
+        history = None if row is None else self._by_row.get(row)
+        if history is None:
+            history = History(who)
             self.all.append(history)
+        if row is not None:
+            self._by_row[row] = history
         history.add(Action(at_ms=at_ms, kind=ActionKind.START))
-        history.is_present = True
         self.rename(history, who)
         return history
 
@@ -190,11 +192,9 @@ class Histories:
         if first is second:
             return
         first.add(*second.actions)
-        first.is_present = second.is_present
         self.all.remove(second)
-        for member_id, history in list(self._by_member_id.items()):
-            if history is second:
-                self._by_member_id[member_id] = first
+        self._by_member_id = {member_id: first if each is second else each for member_id, each in self._by_member_id.items()}
+        self._by_row = {row: first if each is second else each for row, each in self._by_row.items()}
 
     def learn(self, member: EventMember) -> None:
         """Remember the timeouts of a member that a source lists."""
@@ -216,9 +216,6 @@ class Histories:
             used.add(name)
             yield name, history
 
-    def _is_shared(self, who: Identity) -> bool:
-        return any(each.is_present and each.who.is_same_client(who) and each.who.has_same_host(who) for each in self.all)
-
 
 def _at_ms(action: Action) -> int:
     return action.at_ms
@@ -238,21 +235,24 @@ REASONABLE: Final = frozenset({Cause.RESTART_DYNAMIC, Cause.POLL_TIMEOUT})
 def reconstruct(group: str, evidence: Iterable[Evidence], recorded: Settings = RECORDED_DEFAULTS) -> GroupBehaviour:
     """The behaviour of `group`; all evidence is of this group. Raises ValueError where there is nothing to replay."""
     items = list(evidence)
-    rounds = [each for each in rounds_of_group(group, items) if each.parts]
+    assembly = assemble(group, items)
+    rounds = [each for each in assembly.rounds if each.parts]
     if not rounds:
         raise ValueError(f"the evidence shows no rebalance of the group {group!r}")
     if any(each.is_consumer_type for each in rounds):
         raise ValueError(f"the group {group!r} uses the protocol of KIP-848, which a what-if does not replay")
-    return _Walk(rounds, recorded).behaviour(group, ended_ms=max(item.at_ms for item in items if item.clock == rounds[0].clock))
+    return _Walk(rounds, assembly.processes, recorded).behaviour(
+        group, ended_ms=max(item.at_ms for item in items if item.clock == rounds[0].clock)
+    )
 
 
 class _Walk:
     """Reads the rounds once, in their order."""
 
-    def __init__(self, rounds: Sequence[Round], recorded: Settings) -> None:
+    def __init__(self, rounds: Sequence[Round], processes: Processes, recorded: Settings) -> None:
         self._rounds = rounds
         self._recorded = recorded
-        self._histories = Histories()
+        self._histories = Histories(processes)
         self._leader_rejoins: list[LeaderRejoin] = []
         self._causes = {id(each): verdict.cause for each, verdict in zip(rounds, judge_rounds(rounds), strict=True)}
         self._notes: Counter[str] = Counter()
@@ -356,7 +356,6 @@ class _Walk:
         narrowed = judge_departure(departure)
         if set(narrowed.candidates) >= REASONABLE:
             self._notes[f"whether a member restarted or exceeded its poll interval is not certain: taken as {narrowed.cause}"] += 1
-        history.is_present = returned is not None
         self._add_actions(each, departure, narrowed.cause, history)
         if returned is not None:
             self._histories.rename(history, returned.who)
@@ -406,7 +405,6 @@ class _Walk:
         successor = self._histories.of(returned.who) or self._histories.start(returned.who, returned.at_ms)
         from_ms, _ = self._silence_start(departure, history)
         history.add(Action(at_ms=min(from_ms, returned.at_ms - 1), kind=A.CRASH))
-        history.is_present = False
         self._histories.merge(history, successor)
 
     def _change(self, each: Round) -> None:

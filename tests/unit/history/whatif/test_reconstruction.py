@@ -1,4 +1,4 @@
-"""TODO"""
+"""From evidence to behaviour: timelines, processes and their actions; and that a replay of it has the recorded rebalances."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ottla.groups.events import EventMember
-from ottla.history.processes import Identity
+from ottla.history.processes import Identity, Processes
 from ottla.history.rounds.assembly import rounds_of_group
 from ottla.history.rounds.round import Round
 from ottla.history.sources.evidence import Evidence, Kind, Source
@@ -90,47 +90,64 @@ def test_a_damaged_record_gives_no_billions_of_partitions() -> None:
     assert partition_timeline(rounds_of_group("g", log.lines)) == ((log.now_ms, {"t": 3}),)
 
 
-A = Identity("a-1", None, "a", "/h")
+A, AGAIN = Identity("a-1", None, "a", "/h"), Identity("a-2", None, "a", "/h")
+
+
+def histories_of(*rows: Identity) -> Histories:
+    """Of members that joined one after the other and stayed."""
+    processes = Processes()
+    for at, who in enumerate(rows):
+        processes.row_of(who, range(len(processes.rows)), at)
+    return Histories(processes)
 
 
 def test_a_process_that_ended_starts_again_under_its_name() -> None:
-    histories = Histories()
+    processes = Processes()
+    assert [processes.row_of(each, (), 0) for each in (A, AGAIN)] == [0, 0]
+    histories = Histories(processes)
     first = histories.start(A, 0)
     first.add(Action(at_ms=5, kind=ActionKind.CLOSE))
-    first.is_present = False
-    again = histories.start(Identity("a-2", None, "a", "/h"), 9)
+    again = histories.start(AGAIN, 9)
     assert again is first is histories.of(Identity("a-2")) is histories.of(A)
     assert [action.at_ms for action in first.actions] == [0, 5, 9]
     assert [histories.has(each) for each in ("a-1", "a-2", "a-3", None)] == [True, True, False, False]
 
 
 def test_a_second_process_of_the_same_name_is_another_one() -> None:
-    histories = Histories()
-    histories.start(A, 0)
-    histories.start(Identity("a-2", None, "a", "/h"), 9)
-    histories.start(Identity("b-1", "i", "a", "/h"), 9)
-    histories.start(Identity("c-1", None, "a#2", "/h"), 9)
+    members = (A, AGAIN, Identity("b-1", "i", "a", "/h"), Identity("c-1", None, "a#2", "/h"))
+    histories = histories_of(*members)
+    for at_ms, who in enumerate(members):
+        histories.start(who, at_ms)
     assert [name for name, _ in histories.named()] == ["a", "a#2", "i", "a#2#2"]
 
 
 def test_a_static_member_is_found_by_its_instance_id() -> None:
-    histories = Histories()
-    first = histories.start(Identity("x", "i", "a", "/h"), 0)
+    static = Identity("x", "i", "a", "/h")
+    histories = histories_of(static)
+    first = histories.start(static, 0)
     assert histories.of(Identity("y", "i")) is first
+    assert histories.start(Identity("z", "i"), 5) is first
+
+
+def test_members_of_which_nothing_is_known_are_processes_of_their_own() -> None:
+    histories = histories_of()
+    assert histories.start(Identity(client_id="member 1"), 0) is not histories.start(Identity(client_id="member 2"), 0)
 
 
 def test_two_are_merged_when_they_are_one() -> None:
-    histories = Histories()
-    first, second = histories.start(A, 0), histories.start(Identity("a-2", None, "a", "/h"), 9)
+    histories = histories_of(A, AGAIN)
+    first, second = histories.start(A, 0), histories.start(AGAIN, 9)
+    assert first is not second
     histories.merge(first, second)
     histories.merge(first, first)
     assert histories.all == [first]
-    assert histories.of(Identity("a-2")) is first
-    assert [action.at_ms for action in first.actions] == [0, 9]
+    assert histories.of(AGAIN) is first
+    assert histories.start(AGAIN, 20) is first
+    assert [action.at_ms for action in first.actions] == [0, 9, 20]
 
 
 def test_timeouts_come_from_lists_and_defaults_stand_in() -> None:
-    histories = Histories()
+    histories = histories_of(A)
     history = histories.start(A, 0)
     defaults = {"session_timeout_ms": 1, "rebalance_timeout_ms": 2, "topics": frozenset("t")}
     assert history.process("a", **defaults).session_timeout_ms == 1  # type: ignore[arg-type]
