@@ -131,7 +131,8 @@ class ModelMember:
         """The end of its silence, and of its poll gap; None: never."""
         self._when_awake: list[Callable[[], None]] = []
         """What came up during its silence."""
-        self._wakes = 0
+        self._timer = 0
+        """The number of the timer that counts; it is void when the member has worked again."""
         self._owned: Partitions = {}
         self._owner_id = ""
         """What it owns, and the member id that got it."""
@@ -238,7 +239,7 @@ class ModelMember:
         if action.until_ms is not None:
             self._later(action.length_ms, self._go_on)
         self._update_stops()
-        self._work()
+        self._go_on()
 
     def _resubscribe(self, action: Action) -> None:
         if self.is_joining:
@@ -271,7 +272,7 @@ class ModelMember:
     def _work(self) -> None:
         """Poll, outside a gap, send what there is to send, and go on when the membership has something more."""
         membership = self._membership
-        self._wakes += 1
+        self._timer += 1
         if self._polls:
             self._poll()
         self._send_all()
@@ -281,9 +282,9 @@ class ModelMember:
             self._update_stops()
         wake_ms = membership.poll_due_ms if membership.state.sends_heartbeats else membership.next_ms()
         if wake_ms is not None:
-            number = self._wakes
+            number = self._timer
             delay_ms = max(0, ceil(wake_ms) - self._environment.now_ms)
-            self._later(delay_ms, lambda: self._go_on() if number == self._wakes else None)
+            self._later(delay_ms, lambda: self._go_on() if number == self._timer else None)
 
     def _poll(self) -> None:
         membership = self._membership
