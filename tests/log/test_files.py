@@ -8,6 +8,8 @@ from uuid import UUID
 import pytest
 
 from ottla.log.checkpoints import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
     EpochStart,
     decode_leader_epochs,
     decode_offsets,
@@ -15,8 +17,10 @@ from ottla.log.checkpoints import (
     encode_leader_epochs,
     encode_offsets,
     encode_partition_metadata,
+    file_name,
+    offset_of,
+    offsets_of,
 )
-from ottla.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, file_name, offset_of, offsets_of
 from ottla.log.file_system import Files, MemoryFiles, storage_error
 from ottla.log.files import OsFiles, pipe
 from ottla.protocol.errors import ErrorCode, StorageError, TooManyOpenFiles

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.file_names import file_name
+from ottla.log.checkpoints import file_name
 from ottla.log.file_system import File, Files, MemoryFiles
 from ottla.log.files import OsFiles
 from ottla.log.index import OffsetIndex

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ottla.log.append import Appended
+from ottla.log.checkpoints import LOG_SUFFIX
 from ottla.log.durability import Durability
-from ottla.log.file_names import LOG_SUFFIX
 from ottla.log.file_system import Files, MemoryFiles
 from ottla.log.files import OsFiles
 from ottla.log.partition_log import PartitionLog

@@ -120,7 +120,8 @@ class FetchedOffsets(LazySequence[FetchedOffset]):
 
     def __iter__(self) -> Iterator[FetchedOffset]:
         for partition, value in zip(self._partitions, self._values, strict=True):
-            if value is None or _is_of_another_topic(value, self._topic_id):
+            # Both ids are known and differ: the topic was deleted and created again, and its offsets remained.
+            if value is None or (NO_ID not in (value.topic_id, self._topic_id) and value.topic_id != self._topic_id):
                 yield FetchedOffset(partition=partition, offset=NO_OFFSET, leader_epoch=-1, metadata="", error=ErrorCode.NONE)
             else:
                 yield FetchedOffset(
@@ -150,11 +151,6 @@ def fetch_offsets(context: CommandContext, command: OffsetFetch) -> None:
         topic_id = command.topic_ids.get(topic, NO_ID)
         topics.append((topic, FetchedOffsets(partitions, list(map(by_partition.get, partitions)), topic_id)))
     context.reply(command.reply_to, OffsetFetchResult(error=ErrorCode.NONE, topics=tuple(topics)))
-
-
-def _is_of_another_topic(value: OffsetValue, topic_id: bytes) -> bool:
-    """Whether both ids are known and differ: the topic was deleted and created again, and its offsets remained."""
-    return NO_ID not in (value.topic_id, topic_id) and value.topic_id != topic_id
 
 
 def delete_offsets(context: CommandContext, command: OffsetDelete) -> None:

@@ -85,7 +85,7 @@ def find_deployments(verdicts: Sequence[Verdict]) -> list[Deployment]:
         run.append(verdict)
     for run in runs.values():
         found += _as_deployment(run)
-    return sorted(found, key=_started_ms)
+    return sorted(found, key=lambda deployment: deployment.started_ms)
 
 
 def family(name: str) -> str:
@@ -103,10 +103,6 @@ def _as_deployment(run: list[Verdict]) -> list[Deployment]:
 
 def _end_ms(verdict: Verdict) -> int:
     return verdict.started_ms if verdict.ended_ms is None else verdict.ended_ms
-
-
-def _started_ms(deployment: Deployment) -> int:
-    return deployment.started_ms
 
 
 CLIENTS_SHOWN: Final = 4

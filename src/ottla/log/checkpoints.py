@@ -1,17 +1,29 @@
-"""Kafka's small text files, text <-> values: `leader-epoch-checkpoint` and `partition.metadata` of a partition, and the checkpoints of
-a data directory, which hold one offset a partition.
+"""Names of a log's files, and Kafka's small text files, text <-> values.
+
+A name is the base offset (or, of a snapshot, its offset) in twenty digits, and a suffix for the kind of file. The text files are
+`leader-epoch-checkpoint` and `partition.metadata` of a partition, and the checkpoints of a data directory, which hold one offset a
+partition.
 
 No file is touched here. Text that is not exactly such a file gives None, and the log rewrites it.
 """
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from ottla.protocol.model import TopicPartition
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+"""The log comes first, since it is the log that makes a segment."""
+_DIGITS: Final = 20
 
 LEADER_EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 METADATA_FILE: Final = "partition.metadata"
@@ -23,6 +35,23 @@ CLEANER_FILE: Final = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 _VERSION: Final = "0"
 _METADATA: Final = re.compile(rb"version: \d+\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
+
+
+def file_name(offset: int, suffix: str) -> str:
+    """The name of the file with this offset, without its directory."""
+    return f"{offset:020d}{suffix}"
+
+
+def offset_of(name: str) -> int | None:
+    """The offset that a file name begins with; None when it begins otherwise."""
+    digits = name[:_DIGITS]
+    return int(digits) if len(digits) == _DIGITS and digits.isascii() and digits.isdigit() else None
+
+
+def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
+    """The offsets of the names with exactly this suffix, in rising order."""
+    found = (offset_of(name) for name in names if name.endswith(suffix) and len(name) == _DIGITS + len(suffix))
+    return sorted(offset for offset in found if offset is not None)
 
 
 class EpochStart(NamedTuple):

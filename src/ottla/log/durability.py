@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import NamedTuple
 
-from ottla.log.checkpoints import LEADER_EPOCHS_FILE, METADATA_FILE
-from ottla.log.file_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name
+from ottla.log.checkpoints import LEADER_EPOCHS_FILE, LOG_SUFFIX, METADATA_FILE, SNAPSHOT_SUFFIX, file_name
 from ottla.log.file_system import Files
 from ottla.log.segment import Segment
 from ottla.protocol.errors import StorageError, TooManyOpenFiles

@@ -12,9 +12,8 @@ from typing import Unpack
 from uuid import UUID
 
 from ottla.log.append import Accepted, Appended, LogRefusal, UnreadBatch, accept, assign, own_batches
-from ottla.log.checkpoints import EpochStart
+from ottla.log.checkpoints import LOG_SUFFIX, EpochStart
 from ottla.log.durability import Durability, Flush
-from ottla.log.file_names import LOG_SUFFIX
 from ottla.log.file_system import Buffer, Files
 from ottla.log.index import AbortedTransaction
 from ottla.log.leader_epochs import EpochEnd, LeaderEpochFile, LeaderEpochs

@@ -29,19 +29,17 @@ from typing import Final, NamedTuple, TypedDict, Unpack
 from zlib import crc32
 
 from ottla.log.checkpoints import (
+    INDEX_SUFFIX,
     LEADER_EPOCHS_FILE,
     LOG_START_FILE,
-    RECOVERY_POINT_FILE,
-    EpochStart,
-    decode_leader_epochs,
-    encode_leader_epochs,
-)
-from ottla.log.file_names import (
-    INDEX_SUFFIX,
     LOG_SUFFIX,
+    RECOVERY_POINT_FILE,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
+    EpochStart,
+    decode_leader_epochs,
+    encode_leader_epochs,
     file_name,
     offsets_of,
 )

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final
 
-from ottla.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
+from ottla.log.checkpoints import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from ottla.log.file_system import Buffer, File, Files
 from ottla.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
 from ottla.log.log_reading import OpenSegment

@@ -6,7 +6,7 @@ answer is a figure or "not known".
 
 from typing import Final, NamedTuple, Protocol
 
-from ottla.log.file_names import LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
+from ottla.log.checkpoints import LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
 from ottla.log.index import TIME_ENTRY_BYTES
 from ottla.log.segment import NO_TIMESTAMP
 from ottla.protocol.errors import PeerError

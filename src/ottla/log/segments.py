@@ -37,8 +37,8 @@ from threading import RLock
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from ottla.log.checkpoints import LOG_SUFFIX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, offset_of
 from ottla.log.durability import Durability
-from ottla.log.file_names import LOG_SUFFIX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, offset_of
 from ottla.log.file_system import Buffer, Files
 from ottla.log.log_reading import OpenSegment, SegmentView
 from ottla.log.producer_state import ProducerStates

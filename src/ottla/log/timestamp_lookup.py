@@ -8,7 +8,7 @@ begins again with those that there are now.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ottla.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from ottla.log.checkpoints import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from ottla.log.file_system import File, Files
 from ottla.log.index import OffsetIndex, TimeIndex
 from ottla.log.segment import NO_TIMESTAMP, Segment, ends_at_a_batch, walk_batches

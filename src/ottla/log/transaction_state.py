@@ -12,8 +12,8 @@ The state of a log's transactions: control batches as they are appended, and abo
 from bisect import bisect_left
 from collections.abc import Iterable
 
+from ottla.log.checkpoints import TRANSACTION_INDEX_SUFFIX
 from ottla.log.durability import Durability
-from ottla.log.file_names import TRANSACTION_INDEX_SUFFIX
 from ottla.log.file_system import Buffer, Files
 from ottla.log.index import AbortedTransaction, decode_transactions, encode_transactions
 from ottla.log.producer_state import ProducerStates

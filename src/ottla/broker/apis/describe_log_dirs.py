@@ -14,7 +14,7 @@ from ottla.broker.cluster.brokers import Node
 from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
 from ottla.broker.network.scheduling import RequestScheduler, Work
 from ottla.broker.partitions.partitions import Partitions
-from ottla.log.file_names import LOG_SUFFIX
+from ottla.log.checkpoints import LOG_SUFFIX
 from ottla.log.file_system import Files
 from ottla.log.files import OsFiles
 from ottla.metadata.cluster_metadata import ClusterMetadata

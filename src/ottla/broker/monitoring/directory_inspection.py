@@ -15,10 +15,18 @@ from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 from ottla.config import BROKER_SETTINGS, ConfigSource
-from ottla.log.checkpoints import CLEANER_FILE, LOG_START_FILE, META_PROPERTIES, decode_offsets
+from ottla.log.checkpoints import (
+    CLEANER_FILE,
+    INDEX_SUFFIX,
+    LOG_START_FILE,
+    LOG_SUFFIX,
+    META_PROPERTIES,
+    TIME_INDEX_SUFFIX,
+    decode_offsets,
+    file_name,
+)
 from ottla.log.cleaner.candidates import Candidate, assess
 from ottla.log.cleaner.health import FINDINGS_MAX, Finding, TopicFacts, size_text
-from ottla.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
 from ottla.log.segment import NO_TIMESTAMP
 from ottla.log.segment_facts import Readable, SegmentFacts, segment_facts
 from ottla.metadata.adoption import snapshot_ids

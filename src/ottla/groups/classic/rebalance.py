@@ -194,7 +194,7 @@ def _remove_late_members(context: CommandContext, group: ClassicGroup) -> None:
     late = [m for m in group.members.values() if m.awaiting_join is None and m.instance_id is None]
     if not late:
         return
-    reason = f"Group {group.group_id} removed dynamic members who haven't joined: [{_ids(late)}]"
+    reason = f"Group {group.group_id} removed dynamic members who haven't joined: [{', '.join(member.member_id for member in late)}]"
     context.log(reason)
     for member in late:
         evidence = member.liveness(context.timer_ms)
@@ -258,7 +258,3 @@ def _become_empty(context: CommandContext, group: ClassicGroup) -> None:
 def _next_generation(generation: int) -> int:
     """The next 32-bit number, which overflows as in Java: a log may contain any generation."""
     return generation + 1 if generation < GENERATION_MAX else -GENERATION_MAX - 1
-
-
-def _ids(members: list[Member]) -> str:
-    return ", ".join(member.member_id for member in members)

@@ -8,8 +8,7 @@ so ("need to revoke partitions and re-join"), or if it only assigns what the ass
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from ottla.history.owners import Owners
-from ottla.history.processes import KnownMembers, Processes
+from ottla.history.processes import KnownMembers, Owners, Processes
 from ottla.history.rounds.membership import MembershipWalk, Role, first_code, note_resubscribed, role_of
 from ottla.history.rounds.merging import ClientLogs, by_clock, merge
 from ottla.history.rounds.returns import Returns
@@ -128,7 +127,7 @@ def says_follow_up(rebalance: Round) -> bool:
     said = [
         first_code(item) == Cause.COOP_FOLLOWUP or REVOKE_REASON in (item.client_reason or "")
         for item in items
-        if _is_clear(item.trigger, item.client_reason)
+        if (item.trigger is not None or REVOKE_REASON in (item.client_reason or ""))
     ]
     return bool(said) and all(said)
 
@@ -137,10 +136,6 @@ def moves_only_revoked(rebalance: Round) -> bool:
     """Whether the assignment gives out only what the one before had taken away, and takes nothing."""
     diff = rebalance.diff
     return diff is not None and diff.regained > 0 and diff.moved == diff.new == diff.gone == 0
-
-
-def _is_clear(trigger: str | None, client_reason: str | None) -> bool:
-    return trigger is not None or REVOKE_REASON in (client_reason or "")
 
 
 def by_group(evidence: Iterable[Evidence]) -> dict[str, list[Evidence]]:
@@ -207,7 +202,7 @@ def assemble(group: str, evidence: Iterable[Evidence]) -> Assembly:
     """The rounds and processes of one group. All evidence is of this group."""
     clocks = by_clock(evidence)
     known = KnownMembers()
-    for items in sorted(clocks.values(), key=_by_source):
+    for items in sorted(clocks.values(), key=lambda items: (SOURCE_RANK[items[0].source], items[0].clock)):
         known.learn(items)
     seen_by_clients = {clock: items for clock, items in clocks.items() if items[0].source is Source.CLIENT_LOG}
     rounds = merge(group, {clock: items for clock, items in clocks.items() if clock not in seen_by_clients})
@@ -219,7 +214,3 @@ def assemble(group: str, evidence: Iterable[Evidence]) -> Assembly:
     processes = follow_owners(rounds)
     note_resubscribed(rounds)
     return Assembly(join_follow_ups(rounds), processes)
-
-
-def _by_source(items: Sequence[Evidence]) -> tuple[int, str]:
-    return SOURCE_RANK[items[0].source], items[0].clock

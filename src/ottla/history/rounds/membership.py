@@ -431,7 +431,9 @@ class MembershipWalk:
         self._count = rebalance.count_after
         rebalance.protocol_after = _protocol_after(rebalance)
         self._protocol = None if rebalance.count_after == 0 else rebalance.protocol_after or self._protocol
-        ended_ms = _formed_ms(rebalance) if rebalance.ended_ms is None else rebalance.ended_ms
+        ended_ms = rebalance.ended_ms
+        if ended_ms is None and rebalance.main is not None:  # a generation was formed whose assignment was never stored
+            ended_ms = rebalance.main.formed_ms
         if ended_ms is not None:
             is_change = bool(rebalance.departures or rebalance.arrivals)
             self._previous = Previous(
@@ -470,11 +472,6 @@ def _protocol_after(rebalance: Round) -> str | None:
         return rebalance.after.protocol
     joined = (item for item in rebalance.client_items if item.kind is Kind.CLIENT_JOINED and item.generation == rebalance.generation)
     return next((item.protocol for item in joined if item.protocol), None)
-
-
-def _formed_ms(rebalance: Round) -> int | None:
-    """When a generation was formed whose assignment was never stored."""
-    return None if rebalance.main is None else rebalance.main.formed_ms
 
 
 def _count_said(rebalance: Round) -> int | None:

@@ -36,7 +36,7 @@ def by_clock(evidence: Iterable[Evidence]) -> dict[str, list[Evidence]]:
     for item in evidence:
         found.setdefault(item.clock, []).append(item)
     for items in found.values():
-        items.sort(key=_at_ms)
+        items.sort(key=lambda item: item.at_ms)
     return found
 
 
@@ -70,15 +70,6 @@ def _split_clocks(
         lives = max((key[0] for key, _ in keyed), default=0)
         found.append((-lives, SOURCE_RANK[items[0].source], clock, keyed, commits))
     return ((keyed, commits) for *_, keyed, commits in sorted(found, key=lambda each: each[:3]))
-
-
-def _at_ms(item: Evidence) -> int:
-    return item.at_ms
-
-
-def _rank(part: Part) -> tuple[int, bool]:
-    """The most informative source first; of two logs, the one of the coordinator that saw the end."""
-    return SOURCE_RANK[part.source], part.stage is not Stage.ENDED
 
 
 def _keyed(parts: list[Part]) -> Iterable[tuple[_Key, Part]]:
@@ -146,7 +137,8 @@ def _add_avoided(avoided: dict[_Return, list[Round]], key: _Key, part: Part, gro
 def _ordered(rounds: dict[_Key, Round], loose: list[tuple[_Key, Round]]) -> list[Round]:
     """By generation; a round without one stands behind that of the generation before it."""
     for rebalance in rounds.values():
-        rebalance.parts.sort(key=_rank)
+        # The most informative source first; of two logs, the one of the coordinator that saw the end.
+        rebalance.parts.sort(key=lambda part: (SOURCE_RANK[part.source], part.stage is not Stage.ENDED))
     placed = [((*key, 0, at), rebalance) for at, (key, rebalance) in enumerate(rounds.items())]
     placed += [((*key, 1, at), each) for at, (key, each) in enumerate(loose)]
     placed.sort(key=lambda each: each[0])

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.groups.events import EventMember
-from ottla.history.owners import AssignmentDiff
-from ottla.history.processes import Identity
+from ottla.history.processes import AssignmentDiff, Identity
 from ottla.history.rounds.splitting import Part
 from ottla.history.sources.evidence import CommitSpan, Evidence, Kind
 from ottla.protocol.model import TopicPartition

@@ -137,7 +137,7 @@ class _Splitter:
         part = self._open
         if part is None and self._is_rewritten(item):
             return
-        if part is None or (part.stage is Stage.FORMED and not _is_same_or_together(part, item)):
+        if part is None or (part.stage is Stage.FORMED and not (item.generation in part.generations or _is_together(part, item))):
             part = self._begin(item)
         part.items.append(item)
         part.stage = Stage.FORMED
@@ -265,10 +265,6 @@ def _is_stale(part: Part, item: Evidence) -> bool:
 
 def _is_together(part: Part, item: Evidence) -> bool:
     return item.group_type == CONSUMER_TYPE and part.formed_ms is not None and item.at_ms - part.formed_ms <= BUMPS_TOGETHER_MS
-
-
-def _is_same_or_together(part: Part, item: Evidence) -> bool:
-    return item.generation in part.generations or _is_together(part, item)
 
 
 def _is_repeated(part: Part, item: Evidence) -> bool:

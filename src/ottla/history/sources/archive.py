@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ottla.log.checkpoints import METADATA_FILE, decode_partition_metadata
+from ottla.log.checkpoints import LOG_SUFFIX, METADATA_FILE, decode_partition_metadata, file_name, offsets_of
 from ottla.log.dump.batches import Window, read_start
-from ottla.log.file_names import LOG_SUFFIX, file_name, offsets_of
 from ottla.log.file_system import File, Files
 from ottla.log.files import OsFiles
 from ottla.log.segment import walk_batches

@@ -103,16 +103,13 @@ def _filled(pattern: str, who: str, figures: Mapping[str, int]) -> Iterator[str]
 def evidence_texts(verdict: Verdict) -> tuple[str, ...]:
     """The figures, what they show by which rule, and where they come from."""
     found = [
-        f"{_NAMES.get(name, name.removesuffix('_ms').replace('_', ' '))} {_figure(name, value)}" for name, value in verdict.evidence.items()
+        f"{_NAMES.get(name, name.removesuffix('_ms').replace('_', ' '))} {(duration(value) if name.endswith('_ms') else f'{value:,}')}"
+        for name, value in verdict.evidence.items()
     ]
     if verdict.cost.reread_messages:
         found.append(f"{counted(verdict.cost.reread_messages, 'message')} were committed again from an earlier offset")
     found += [f"rule: {rule}" for rule in verdict.rules]
     return (*found, f"sources: {', '.join(verdict.sources)}") if verdict.sources else tuple(found)
-
-
-def _figure(name: str, value: int) -> str:
-    return duration(value) if name.endswith("_ms") else f"{value:,}"
 
 
 def advice_text(advice: SettingAdvice) -> str:

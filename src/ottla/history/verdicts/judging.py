@@ -307,12 +307,8 @@ def _readings(rebalance: Round, losses: dict[int, Narrowed], doubt: Doubt | None
         change = _judge_change(rebalance)
         if not readings or change.confidence > Confidence.LOW:
             readings.append(_Reading(change, rebalance.started_ms, _who_rejoined(rebalance)))
-    readings.sort(key=_at_ms)
+    readings.sort(key=lambda reading: reading.at_ms)
     return readings
-
-
-def _at_ms(reading: _Reading) -> int:
-    return reading.at_ms
 
 
 def _main(rebalance: Round, readings: list[_Reading]) -> _Reading:
@@ -396,12 +392,8 @@ def _as_return(narrowed: Narrowed, loss: Departure) -> Narrowed:
     shares[Cause.JOIN_NEW] = shares.get(Cause.JOIN_NEW, 0.0) + (0.3 if is_unsure else 0.03)
     confidence = min(narrowed.confidence, Confidence.MEDIUM) if is_unsure else narrowed.confidence
     total = sum(shares.values())
-    ranked = sorted(((cause, share / total) for cause, share in shares.items()), key=_share)
+    ranked = sorted(((cause, share / total) for cause, share in shares.items()), key=lambda pair: -pair[1])
     return Narrowed(ranked, confidence, (*narrowed.rules, "the client came back"), narrowed.has_conflict)
-
-
-def _share(each: tuple[Cause, float]) -> float:
-    return -each[1]
 
 
 def _judge_change(rebalance: Round) -> Narrowed:

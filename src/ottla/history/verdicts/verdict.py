@@ -91,7 +91,7 @@ def narrow(findings: Iterable[Finding]) -> Narrowed:
     weights: dict[Cause, float] = {}
     taken: list[Finding] = []
     confidence, has_conflict, is_disputed = Confidence.LOW, False, False
-    for finding in sorted(findings, key=_rank):
+    for finding in sorted(findings, key=lambda finding: SOURCE_RANK[finding.source]):
         if not taken:
             weights = dict(finding.weights)
         else:
@@ -109,7 +109,7 @@ def narrow(findings: Iterable[Finding]) -> Narrowed:
     if not taken:
         return NOTHING
     total = sum(weights.values()) or 1.0
-    shares = sorted(((cause, weight / total) for cause, weight in weights.items()), key=_by_share)
+    shares = sorted(((cause, weight / total) for cause, weight in weights.items()), key=lambda pair: -pair[1])
     confidence = min(confidence, _confidence_of(shares[0][1]))
     if is_disputed and not has_conflict:
         confidence = min(confidence, Confidence.MEDIUM)
@@ -131,14 +131,6 @@ def _overturns(before: Weights, after: Weights) -> bool:
     likeliest = max(before, key=before.__getitem__)
     is_sure = before[likeliest] >= MEDIUM_SHARE * sum(before.values())
     return is_sure and after.get(likeliest, 0.0) < max(after.values())
-
-
-def _rank(finding: Finding) -> int:
-    return SOURCE_RANK[finding.source]
-
-
-def _by_share(each: tuple[Cause, float]) -> float:
-    return -each[1]
 
 
 def _confidence_of(share: float) -> Confidence:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ottla.groups.events import GroupEvent
-from ottla.history.owners import Owners
-from ottla.history.processes import Processes
+from ottla.history.processes import Owners, Processes
 from ottla.history.rounds.returns import RETURN_WITHIN_MS
 from ottla.history.sources.evidence import Cause
 from ottla.history.verdicts.policy import POLICIES

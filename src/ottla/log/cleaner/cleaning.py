@@ -26,8 +26,8 @@ from heapq import heapify, heappop
 from itertools import count
 from typing import Final, Generic, Protocol, TypeVar
 
+from ottla.log.checkpoints import INDEX_SUFFIX, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from ottla.log.cleaner.backend import BatchRetention, Buffer, Chunk, CleaningBackend, Filtered, OffsetMap, Tombstones
-from ottla.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from ottla.log.file_system import Files
 from ottla.log.index import AbortedTransaction, OffsetIndex, encode_transactions
 from ottla.log.log_reading import LogSnapshot, SegmentView

@@ -19,16 +19,20 @@ from crc32c import crc32c
 from ottla.log.checkpoints import (
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
+    INDEX_SUFFIX,
     LEADER_EPOCHS_FILE,
     LOG_START_FILE,
+    LOG_SUFFIX,
     META_PROPERTIES,
     METADATA_FILE,
     RECOVERY_POINT_FILE,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     decode_leader_epochs,
     decode_offsets,
 )
 from ottla.log.dump.batches import WINDOW_BYTES, DumpOptions, Ends, Entry, FindingItem, Item, Note, Window, dump_batches, read_ends
-from ottla.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from ottla.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, TRANSACTION_ENTRY
 from ottla.log.producer_state import SEQUENCE_MAX, SNAPSHOT_CRC_FROM, SNAPSHOT_ENTRY, SNAPSHOT_HEAD, SNAPSHOT_VERSION
 from ottla.log.segment_facts import Readable

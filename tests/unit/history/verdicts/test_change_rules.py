@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.history.owners import AssignmentDiff
+from ottla.history.processes import AssignmentDiff
 from ottla.history.rounds.round import Membership, Previous, Round
 from ottla.history.rounds.splitting import Part, Stage
 from ottla.history.sources.evidence import Evidence, Kind, Source

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.history.owners import AssignmentDiff
+from ottla.history.processes import AssignmentDiff
 from ottla.history.rounds.assembly import rounds_of_group
 from ottla.history.rounds.merging import by_clock, merge
 from ottla.history.rounds.round import Membership, Round
