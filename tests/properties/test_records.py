@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from kio.records.readers import read_batch as read_batch_by_kio
 
@@ -36,8 +36,13 @@ def record_lists(draw: st.DrawFn, *, gaps: bool = True, timestamps: st.SearchStr
 
 
 @given(record_lists(timestamps=st.integers(min_value=-1, max_value=INT64_MAX)), codecs)
+@example((0, [Record(0, -1, None, None, ()), Record(1, INT64_MAX, None, None, ())]), Codec.NONE)
 def test_round_trip(given_records: tuple[int, list[Record]], codec: Codec) -> None:
     base_offset, records = given_records
+    if max(record.timestamp_ms for record in records) - records[0].timestamp_ms > INT64_MAX:
+        with pytest.raises(PeerError, match="does not fit into its batch"):
+            encode_batch(records, base_offset=base_offset, codec=codec)
+        return
     batch = encode_batch(records, base_offset=base_offset, codec=codec)
     assert decode_batch(batch) == records
     ((at, header),) = split_batches(batch)

@@ -54,11 +54,11 @@ DECOMPRESSED_BYTES_MAX: Final = 128 * 1024 * 1024
 
 
 def encode_records(records: Iterable[Record], *, base_offset: int, base_timestamp_ms: int) -> bytearray:
-    """The records section of a batch, uncompressed."""
+    """The records section of a batch, uncompressed. PeerError when a record's time is too far from the base."""
     section = bytearray()
     for record in records:
         body = bytearray(1)  # attributes: none are in use
-        put_varint(body, record.timestamp_ms - base_timestamp_ms)
+        put_varint(body, _timestamp_delta(record, base_timestamp_ms))
         put_varint(body, record.offset - base_offset)
         _put_bytes(body, record.key)
         _put_bytes(body, record.value)
@@ -491,13 +491,17 @@ def _read_one(section: bytes, at: int, end: int, header: BatchHeader) -> RawReco
     return RawRecord(header.base_offset + offset_delta, timestamp_ms, key, value_bytes >= 0, section[rest_at:end])
 
 
+def _timestamp_delta(record: Record | RawRecord, base_timestamp_ms: int) -> int:
+    delta = record.timestamp_ms - base_timestamp_ms
+    if not -1 - _INT64_MAX <= delta <= _INT64_MAX:
+        raise PeerError(f"the timestamp {record.timestamp_ms} of the record at offset {record.offset} does not fit into its batch")
+    return delta
+
+
 def put_raw(out: bytearray, record: RawRecord, *, base_offset: int, base_timestamp_ms: int) -> None:
     """Append the record to a section whose deltas count from these; PeerError when its time is too far from the base."""
-    timestamp_delta = record.timestamp_ms - base_timestamp_ms
-    if not -1 - _INT64_MAX <= timestamp_delta <= _INT64_MAX:
-        raise PeerError(f"the timestamp {record.timestamp_ms} of the record at offset {record.offset} does not fit into its batch")
     head = bytearray(1)  # attributes: none are in use
-    put_varint(head, timestamp_delta)
+    put_varint(head, _timestamp_delta(record, base_timestamp_ms))
     put_varint(head, record.offset - base_offset)
     put_varint(out, len(head) + len(record.rest))
     out += head
