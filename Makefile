@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n 4
 TRIAL := $(BIN)/python -m trials
 
 # Compiled before the tests start, these and the tests themselves: in a new checkout, each of the workers would compile all of it, at the same time.
-KERNELS := columnar.preloading log.compiled.cleaning groups.log.compiled_loading.reducer log.compiled.checks
+KERNELS := columnar.preloading log.compiled.cleaning groups.log.arrow.loading log.compiled.record_checks
 
 .PHONY: all help setup java demo test quick install-test check format bench sim soak fuzz kill-tests sharing whatif-trials migration-trials scenarios incidents accuracy docs changelog
 

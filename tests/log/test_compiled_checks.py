@@ -7,8 +7,8 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from ottla.log.compiled import checks as kernels
-from ottla.log.compiled.checks import SectionWindow, check_records, find_timestamp, load_kernels
+from ottla.log.compiled import record_checks as kernels
+from ottla.log.compiled.record_checks import SectionWindow, check_records, find_timestamp, load_kernels
 from ottla.log.inflating import Inflating
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record
@@ -164,21 +164,21 @@ def inflated(data: bytes, codec: Codec, bytes_max: int) -> bytes:
     return b"".join(parts)
 
 
-def pipes() -> set[str]:
-    """Descriptors of other kinds come and go: clients of earlier tests close theirs in threads of their own."""
-    found = set()
-    for number in os.listdir("/dev/fd"):
-        with suppress(OSError):  # closed meanwhile
-            kind = os.readlink(f"/dev/fd/{number}")
-            found |= {kind} if kind.startswith("pipe:") else set()
-    return found
-
-
 @pytest.fixture(autouse=True)
-def _nothing_is_left():
-    before = pipes()
+def _nothing_is_left(monkeypatch: pytest.MonkeyPatch):
+    """The pipes that a test has made are closed at its end; clients of earlier tests open and close others in threads of their own."""
+    make, made = os.pipe, []
+
+    def pipe() -> tuple[int, int]:
+        ends = make()
+        made.extend((number, os.readlink(f"/dev/fd/{number}")) for number in ends)
+        return ends
+
+    monkeypatch.setattr(os, "pipe", pipe)
     yield
-    assert not pipes() - before
+    for number, name in made:
+        with suppress(OSError):  # closed
+            assert os.readlink(f"/dev/fd/{number}") != name
     assert not [thread for thread in threading.enumerate() if thread.name == "ottla-inflating"]
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ottla.log.compiled import checks as compiled
-from ottla.log.compiled.checks import SectionWindow
+from ottla.log.compiled import record_checks as compiled
+from ottla.log.compiled.record_checks import SectionWindow
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records import record_checks as reference

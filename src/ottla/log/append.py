@@ -1,25 +1,15 @@
-"""From what a client sent for a partition to what the log stores of it: checks, the topic's codec, offsets.
+"""From what a client sent for a partition to what the log stores of it: checked, brought into the topic's codec, with offsets.
 
-May a client append this batch? Kafka's checks, in Kafka's order, on the header and the checksum alone.
+The checks are Kafka's, in Kafka's order: the header and the checksum at once; single records only where no header can answer, as a
+compacted topic needs keys, a time that is out of range belongs to records with numbers, and how far back a batch reaches stands in no
+header. A compressed batch may hold a hundred times its own size: the caller decides on which thread its records are read.
 
-Single records are checked only where no header can answer: a compacted topic needs keys, a time that is out of range belongs to records
-with numbers, and how far back a batch reaches stands in no header. It writes nothing and knows nothing of offsets or producers. Source:
-Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords` and `LogValidator`.
+A topic's `compression.type` other than `producer` gives the stored batch the topic's codec, whatever the client sent: the records section
+is inflated and deflated as a whole; a batch that has the codec already is not changed, whatever level its producer chose, as in Kafka.
+Offsets and the leader epoch lie outside the checksum and are written in place; with a changed timestamp the checksum is computed again.
 
-Offsets, leader epoch and the topic's kind of timestamp, written into batches in place; and the broker's own batches, taken apart.
-
-Base offset and leader epoch lie outside the checksum; with a changed timestamp the checksum is computed again. Nothing is appended here.
-
-A topic's `compression.type` other than `producer`: the batch that is stored has the topic's codec, whatever the client sent.
-
-Bytes in, bytes out: the records section is inflated and deflated again as a whole, the single records are not read. A batch that has the
-topic's codec already is not changed, whatever level its producer chose, as in Kafka. Source: Kafka's `BrokerCompressionType`,
-`LogValidator`; levels by KIP-390.
-
-From what a client sent for a partition to what the log stores of it: checked first, then brought into the topic's codec.
-
-The header and the checksum are checked at once. Where the records themselves are needed, a compressed batch may hold a hundred times its
-own size: the caller decides on which thread they are read. Nothing here knows offsets or producers, and nothing is written.
+Nothing here knows producers, and nothing is appended. Source: Kafka's `ProduceRequest.validateRecords`,
+`UnifiedLog.analyzeAndValidateRecords`, `LogValidator`, `BrokerCompressionType`; levels by KIP-390.
 """
 
 from dataclasses import dataclass

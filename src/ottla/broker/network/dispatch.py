@@ -8,18 +8,17 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain
 from struct import Struct
-from typing import Any, Final
+from typing import Final
 
-from ottla.broker.network.request import Access, Handler, Request, ServedApi, Session, nothing
+from ottla.broker.network.access_checks import checked
+from ottla.broker.network.request import Request, ServedApi, Session, nothing
 from ottla.broker.network.scheduling import RequestScheduler, Work
 from ottla.protocol.errors import PeerError
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.protocol.wire.messages import is_flexible, request_decoder
 from ottla.protocol.wire.primitives import Reader
 from ottla.protocol.wire.request_reading import AT_ONCE_BYTES_MAX, Reading, read_in_pieces
-from ottla.security.access import CLUSTER_NAME, REFUSAL, ResourceType
 from ottla.text import printable
 
 # Key, version, correlation id, length of the client id.
@@ -112,61 +111,6 @@ def _read_then_handle(api: ServedApi, request: Request, reading: Reading) -> Wor
 
 
 log = logging.getLogger(__name__)
-
-
-def checked(api: ServedApi) -> Handler:
-    """The handler of an API behind the checks of its rights (`Access`): the only place where requests are refused as a whole or by item.
-
-    Kafka's order: the rights as they are declared, before it is looked up whether anything exists.
-    """
-    rights = [access for access in api.access if access.refuse is not None]
-    if not rights:
-        return api.handle
-
-    def handle(request: Request) -> None:
-        message = request.message
-        if api.decodes_itself:
-            message = request_decoder(request.key, request.version)(request.buffer, request.body_at)
-        for access in rights:
-            array, is_array, _ = access.at.partition("[]")
-            if is_array:
-                request.message = _without_refused(request, access, array)
-            elif not request.session.may(access.operation, access.resource, getattr(message, access.at) if access.at else CLUSTER_NAME):
-                assert access.refuse is not None
-                access.refuse(request, REFUSAL[access.resource])
-                return
-        api.handle(request)
-
-    return handle
-
-
-def _without_refused(request: Request, access: Access, array: str) -> Any:
-    """The request's message with those items that the client may use; the response is completed with the others."""
-    assert access.refuse is not None
-    session, field = request.session, access.at.partition("[].")[2]
-    if access.or_cluster is not None and session.may(access.or_cluster, ResourceType.CLUSTER):
-        return request.message
-    may: dict[str, bool] = {}
-    allowed: list[Any] = []
-    refused: list[Any] = []
-    for item in getattr(request.message, array):
-        name = CLUSTER_NAME if access.resource is ResourceType.CLUSTER else getattr(item, field) if field else item
-        if access.where is not None and getattr(item, access.where[0]) != access.where[1]:
-            allowed.append(item)
-            continue
-        if name not in may:
-            may[name] = session.may(access.operation, access.resource, name)
-        (allowed if may[name] else refused).append(item)
-    if refused:
-        answers = [access.refuse(item, REFUSAL[access.resource]) for item in refused]
-        earlier, key = request.amend, access.answers
-
-        def amend(values: Mapping[str, Any]) -> Mapping[str, Any]:
-            values = values if earlier is None else earlier(values)
-            return {**values, key: chain(answers, values[key])}
-
-        request.amend = amend
-    return replace(request.message, **{array: tuple(allowed)})
 
 
 TRANSACTIONS: Final = "transactions (transactional.id), which are not supported yet"

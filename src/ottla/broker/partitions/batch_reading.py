@@ -1,14 +1,11 @@
-"""Reading the records of clients' batches where a topic requires it, by the compiled or the reference implementation.
-
-Which implementation reads the records of one batch: the compiled one for many bytes, where it is installed; else the reference.
-
-Both give the same findings. Any thread may call; NumPy and Numba are loaded only for many bytes, by the thread that calls. The compiled
-one reads compressed records while another thread decompresses them, so that memory never holds all of them.
-
-Reads the records of clients' batches where a topic requires it: a few bytes at once, on the loop, all others in a worker thread.
+"""Reads the records of clients' batches where a topic requires it: a few bytes at once, on the loop, all others in a worker thread.
 
 A compressed batch of a few kilobytes may hold 128 MiB of records, so that what counts is the decompressed size. There is one worker
 thread: however many clients send such batches, the memory of one of them is taken at a time. Nothing is appended here.
+
+Many bytes are read by the compiled implementation where it is installed, all others by the reference; both give the same findings. NumPy
+and Numba are loaded only for many bytes, by the thread that calls. The compiled one reads compressed records while another thread
+decompresses them, so that memory never holds all of them.
 """
 
 import asyncio
@@ -26,7 +23,7 @@ from ottla.protocol.records.compression import NONE, STREAMED, Compressed, Infla
 from ottla.protocol.records.record_checks import CheckRecords, Checks, Findings, Section
 
 if TYPE_CHECKING:
-    from ottla.log.compiled.checks import SectionWindow
+    from ottla.log.compiled.record_checks import SectionWindow
 
 
 COMPILED_BYTES_MIN: Final = 2 << 20
@@ -37,14 +34,14 @@ class RecordCheckBackend:
     """`check` is a CheckRecords, `find` a FindTimestamp."""
 
     def __init__(self, start: Start = start_process) -> None:
-        self._code = CompiledCode("ottla.log.compiled.checks", "ottla.log.compiled.checks", start)
+        self._code = CompiledCode("ottla.log.compiled.record_checks", "ottla.log.compiled.record_checks", start)
 
     def check(self, section: Section, header: BatchHeader, checks: Checks) -> Findings:
         """Check the records of a client's batch."""
         section = _decompressed_if_small(section)
         if _is_small(section) or not self._code.is_compiled():
             return reference.check_records(section, header, checks)
-        from ottla.log.compiled.checks import check_records
+        from ottla.log.compiled.record_checks import check_records
 
         with _window(section) as window:
             return check_records(window, header, checks)
@@ -54,7 +51,7 @@ class RecordCheckBackend:
         section = _decompressed_if_small(section)
         if _is_small(section) or not self._code.is_compiled():
             return reference.find_timestamp(section, header, timestamp_ms, from_offset)
-        from ottla.log.compiled.checks import find_timestamp
+        from ottla.log.compiled.record_checks import find_timestamp
 
         with _window(section) as window:
             return find_timestamp(window, header, timestamp_ms, from_offset)
@@ -77,7 +74,7 @@ def _is_small(section: Section) -> bool:
 
 @contextmanager
 def _window(section: Section) -> "Iterator[SectionWindow]":
-    from ottla.log.compiled.checks import SectionWindow
+    from ottla.log.compiled.record_checks import SectionWindow
 
     with ExitStack() as stack:
         if isinstance(section, Compressed) and section.codec in STREAMED:

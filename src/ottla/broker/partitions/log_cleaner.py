@@ -1,15 +1,9 @@
 """The cleaner of compacted topics: threads that clean the dirtiest log, and put what they wrote in its place. As Kafka's LogCleaner.
 
-A limit on bytes a second that several threads share: a thread over the limit waits.
-
-What the cleaner did since the broker's start, and in its last cleaning. As Kafka's CleanerStats.
-
-Which backend a cleaning uses: the compiled one for a large log, if its machine code is available; else the reference backend.
-
-The cleaner of compacted topics: threads that clean the dirtiest log, and put what they wrote in its place. As Kafka's LogCleaner.
-
-Which log is next is decided by the LogCleanerManager; a cleaning itself is log/cleaner/cleaning.py. A log whose cleaning fails is left
-alone for a while, and its reason is part of the health snapshot; the others are cleaned.
+Which log is next is decided by the LogCleanerManager; a cleaning itself is log/cleaner/cleaning.py, by the compiled backend for a large log
+if its machine code is available, else by the reference backend. The threads share one limit on bytes a second: a thread over it waits. A
+log whose cleaning fails is left alone for a while, and its reason is part of the health snapshot; the others are cleaned. What was done
+since the broker's start, and in the last cleaning, is counted as by Kafka's CleanerStats.
 """
 
 import asyncio

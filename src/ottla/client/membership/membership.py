@@ -1,17 +1,10 @@
-"""A member of a group by the classic protocol: joining, leading, heartbeats, leaving. As Kafka's AbstractCoordinator; no I/O.
+"""The membership of one consumer in a classic group, without I/O (Kafka: `AbstractCoordinator`, and `ConsumerCoordinator` where it joins).
 
-Timers of a member: the next heartbeat, the session, the application's polls (Kafka: `Heartbeat`).
-
-They keep times; what follows from them, `membership` decides. Times are milliseconds of a clock that never jumps.
-
-What the leader of a group does: all members' subscriptions in, their assignments out (Kafka: `ConsumerCoordinator.onLeaderElected`).
-
-The membership of one consumer in a classic group, without I/O (Kafka: `AbstractCoordinator`, and `ConsumerCoordinator` where it joins).
-
-It decides when to look for the coordinator, join, synchronise, send heartbeats and leave, and what an error means. Its user sends what
-`next_requests` gives, and reports each outcome with the request itself. Two steps belong to the application's thread: before a JoinGroup
-it gives up partitions (`must_prepare`, `prepared`), and after a SyncGroup it takes over the assignment (`assigned`, `completed`). Times
-are milliseconds of a clock that never jumps; `rng` gives numbers from 0 to 1.
+It decides when to look for the coordinator, join, synchronise, send heartbeats and leave, what an error means, and, where it leads the
+group, who gets which partitions (Kafka: `ConsumerCoordinator.onLeaderElected`). Its user sends what `next_requests` gives, and reports each
+outcome with the request itself. Two steps belong to the application's thread: before a JoinGroup it gives up partitions (`must_prepare`,
+`prepared`), and after a SyncGroup it takes over the assignment (`assigned`, `completed`). Its timers are the next heartbeat, the session,
+and the application's polls (Kafka: `Heartbeat`). Times are milliseconds of a clock that never jumps; `rng` gives numbers from 0 to 1.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,22 +1,14 @@
-"""The two passes of a cleaning: the protocol of a backend, the offset map, and the reference backend.
+"""The two passes of a cleaning: the protocol of a backend, the offset map that both passes use, and the reference backend.
 
-The latest offset of each key, in fixed memory: open addressing over slots of 24 bytes, the key's MD5 and its offset.
+Pass one indexes the dirty keys: the latest offset of each, in fixed memory, by open addressing over slots of 24 bytes (the key's MD5 and
+the offset; two keys with the same MD5 would be one, as in Apache Kafka). Pass two filters all batches by them. A backend decides record by
+record, by the key's latest offset and the tombstone's age. What depends on transactions and producers is decided batch by batch in
+cleaning.py, and passed to it as a BatchRetention each, for the few batches that are not ordinary; so a backend processes a buffer of
+ordinary batches in one call, however small they are. It touches no file.
 
-Two keys with the same MD5 would be one, as in Apache Kafka. It decides nothing about records. A compiled backend works on the same
-`memory`; what it must keep in step are the plain attributes. Source: Kafka's `SkimpyOffsetMap`.
-
-The two passes of a cleaning over bytes, as a protocol: index the dirty keys, then filter all batches by them.
-
-Two backends implement it with equal results, byte for byte: the reference backend and the compiled one (log/compiled). A backend
-decides record by record, by the key's latest offset and the tombstone's age; what depends on transactions and producers is decided batch
-by batch in `cleaning.py`, and passed to it as a BatchRetention each, for the few batches that are not ordinary. So a backend
-processes a buffer of ordinary batches in one call, however small they are. It touches no file. Source: Kafka's `Cleaner.cleanInto`,
-`Cleaner.buildOffsetMapForSegment`, `MemoryRecords.filterTo`.
-
-The reference backend: both passes by the reference codec, a record at a time. Tests hold the compiled backend equal to it.
-
-It decides which records are kept, and encodes them. It does not handle transactions, producers or files. Source: Kafka's
-`MemoryRecords.filterTo` and `MemoryRecordsBuilder`.
+The reference backend uses the reference codec, a record at a time; the compiled one (log/compiled) works on the same `memory` of the map,
+with equal results, byte for byte. Source: Kafka's `SkimpyOffsetMap`, `Cleaner.buildOffsetMapForSegment`, `Cleaner.cleanInto`,
+`MemoryRecords.filterTo`, `MemoryRecordsBuilder`.
 """
 
 import mmap

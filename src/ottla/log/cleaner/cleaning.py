@@ -1,21 +1,13 @@
-"""One cleaning of one log: group segments, index the dirty keys, rewrite what is kept, swap the segments in.
+"""One cleaning of one log, on any thread: group segments, index the dirty keys, rewrite what is kept, swap the segments in.
 
-Which neighbouring segments become one when they are cleaned, so that segments do not get ever smaller. Numbers in, groups out.
+Neighbouring segments become one, so that segments do not get ever smaller. Which records of ordinary batches are kept, the backend decides;
+here it is decided what becomes of the others: aborted data is dropped, markers are kept until the data of their transaction is gone, and
+the last batch of each live producer and of the cleaned range is kept, empty if no record of it is. That takes one pass over the log, batch
+by batch in order.
 
-Source: Kafka's `Cleaner.groupSegmentsBySize`.
-
-What a cleaning does with batches that are not ordinary: aborted data is dropped, markers are kept until the data of their transaction is
-gone, and the last batch of each live producer and of the cleaned range is kept, empty if no record of it is.
-
-One object is used for one pass over a log, batch by batch in order. It reads no keys and writes nothing; the backend carries its
-decisions out. Source: Kafka's `CleanedTransactionMetadata` and `Cleaner.cleanInto`.
-
-One cleaning of one log, on any thread: index the dirty keys, rewrite the segments without outdated records, swap them in.
-
-The decisions are made in `log/cleaner`, a backend reads and writes the bytes; this module handles the files and the order of steps. It
-changes no file of the log: it makes `.cleaned` files, makes them durable (`.swap`), and has the log's owner put them in place. Its
+It changes no file of the log: it makes `.cleaned` files, makes them durable (`.swap`), and has the log's owner put them in place. Its
 memory: the offset map, a buffer of `io_buffer_bytes` (or the largest batch, if that is larger) and what the backend makes of it. Source:
-Kafka's `Cleaner`.
+Kafka's `Cleaner`, its `groupSegmentsBySize` and `cleanInto`, and `CleanedTransactionMetadata`.
 """
 
 from array import array

@@ -1,19 +1,12 @@
-"""Numba kernels of the cleaner: whole batches checked, records walked, keys put into the map, what is kept written out.
+"""Numba kernels of the cleaner: whole batches checked, records walked, keys put into the offset map, and what is kept written out.
 
-Checksums for the cleaner's kernels: MD5 of many keys at once.
+Their output equals that of log/cleaner/backend.py to the byte, and so does the map: the same memory and the same probing, three 64-bit
+words a slot (the digest's two, and the offset, big-endian). Callers decide when it is full, and what an offset means. Arguments are
+addresses: `memory_at` of the map's memory, `digest_at` of a digest. Kernels only read inside the bounds of their arguments, and return a
+status for any bytes, never an exception. Compression, transactions and files are the callers'.
 
 MD5 (RFC 1321) is one long chain of steps that wait for each other, so sixteen keys go through it side by side, one in each element of a
-vector: that takes hardly longer than a single one. MD5 reads little-endian words, as all processors do that Numba writes code for.
-
-The offset map's slots, as compiled code sees them: the same memory and the same probing as log/cleaner/backend.py.
-
-It finds slots and fills them; its callers decide when the map is full, and what an offset means. Three 64-bit words a slot: the digest's
-two, and the offset, big-endian. Arguments are addresses: `memory_at` of the map's memory, `digest_at` of a digest.
-
-Numba kernels of the cleaner: whole batches checked, records walked, keys put into the map, and what is kept is written out.
-
-Their output equals that of log/cleaner/backend.py to the byte. They only read inside the bounds of their arguments, and return a status
-for any bytes, never an exception. Compression, transactions and files are the callers': kernels take plain record bytes and retentions.
+vector: that takes hardly longer than a single one. It reads little-endian words, as all processors do that Numba writes code for.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Checks of each record of a batch that a client sends, which the batch's header cannot show: keys, timestamps, offsets.
 
-This is the reference implementation; log/compiled/checks.py is held equal to it. It decides nothing: which findings refuse a
+This is the reference implementation; log/compiled/record_checks.py is held equal to it. It decides nothing: which findings refuse a
 batch, and with which error, is decided in log/append.py.
 """
 

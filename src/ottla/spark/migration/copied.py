@@ -1,13 +1,9 @@
-"""What the target holds already: source positions in its records, and what is left to copy.
+"""What the target holds already: source positions in its records, and so what is left to copy, and where each group continues.
 
-What the target holds: a read of its headers, in the workers, summed up by parts of its partitions.
-
-Nothing else is remembered between runs. The same read verifies a copy, and finds where each group continues.
-
-What the target holds, part by part, and where groups are in it. Pure.
-
-Each part is read once, when it is new. Source offsets rise from part to part, so that a group's committed offsets say which parts it has
-read as a whole, and which not at all: to place it, only those have to be read again where it is between two records.
+It is found by a read of the target's headers, in the workers, summed up by parts of its partitions; nothing else is remembered between
+runs, and the same read verifies a copy. Each part is read once, when it is new. Source offsets rise from part to part, so that a group's
+committed offsets say which parts it has read as a whole, and which not at all: to place it, only those have to be read again where it is
+between two records.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

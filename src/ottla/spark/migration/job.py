@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from ottla.spark.migration import offsets as groups
-from ottla.spark.migration.filling import Filling
+from ottla.spark.migration.copying import Filling
 from ottla.spark.migration.offsets import Carried, Positions
 from ottla.spark.migration.topics import (
     Admins,

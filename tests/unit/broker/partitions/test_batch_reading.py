@@ -10,8 +10,8 @@ import pytest
 from ottla.broker.partitions import batch_reading as record_check_backend
 from ottla.broker.partitions.batch_reading import COMPILED_BYTES_MIN, LOOP_BYTES_MAX, BatchReading, RecordCheckBackend
 from ottla.log.append import LogRefusal, UnreadBatch, accept
-from ottla.log.compiled import checks as compiled
-from ottla.log.compiled.checks import READ_BYTES, SectionWindow
+from ottla.log.compiled import record_checks as compiled
+from ottla.log.compiled.record_checks import READ_BYTES, SectionWindow
 from ottla.log.settings import LogSettings
 from ottla.protocol.arrow import primitives
 from ottla.protocol.errors import PeerError

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from ottla.client.settings import ClientSettings
 from ottla.protocol.arrow.decoder import HEADER_TYPE
-from ottla.spark.migration import filling
-from ottla.spark.migration import filling as target_reading
+from ottla.spark.migration import copying as filling
+from ottla.spark.migration import copying as target_reading
 from ottla.spark.migration.chunks import Checksum, ChunkReader, OffsetReader, Seen, checksum
 from ottla.spark.migration.copied import RECORDS_MAX, SUMMARIES, Summary, SummaryReader, Tally, summary_of
-from ottla.spark.migration.filling import STILL_S, Comparison, Filling, SeenOffsets, TargetReads, plan_batches, tasks_of, tasks_of_parts
+from ottla.spark.migration.copying import STILL_S, Comparison, Filling, SeenOffsets, TargetReads, plan_batches, tasks_of, tasks_of_parts
 from ottla.spark.migration.offsets import Carried, Counts, PlaceReader
 from ottla.spark.migration.topics import Shape
 from ottla.spark.migration.values import NOTHING, SOURCE_HEADER, Cluster, Extent, Migration, MigrationError, Progress
