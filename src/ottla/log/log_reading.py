@@ -65,7 +65,7 @@ READ_BYTES: Final = 4 * 1024 * 1024
 
 
 class ScannedBatches(Protocol):
-    """What is known of the whole batches at the start of a buffer: `core.groups.log.reducer.ScannedBatches` has it too."""
+    """What is known of the whole batches at the start of a buffer: `coordinator.loading.ScannedBatches` has it too."""
 
     @property
     def size_bytes(self) -> int: ...

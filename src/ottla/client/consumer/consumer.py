@@ -1,7 +1,7 @@
 """`ottla.Consumer`: confluent-kafka's consumer, in Python, by the classic protocol.
 
 Its application's thread runs callbacks, takes records and commits; the network is the business of `driver`, in a thread of its own, and the
-decisions are those of the engine (`core.client.consumer.engine`).
+decisions are those of the engine (`client.engine`).
 """
 
 import time

@@ -6,7 +6,7 @@ A collection holds the GIL, so that the consumer's thread cannot send heartbeats
 
 How late the consumer's thread comes back from waiting, or from its own work, and what the process did meanwhile.
 
-It measures; `core.client.group.stalls` decides what it means. All calls are made by the one thread that is measured.
+It measures; `client.membership.evidence` decides what it means. All calls are made by the one thread that is measured.
 """
 
 import gc
