@@ -4,14 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Asked for each command (not `:=`): `make java` may install one.
 export JAVA_HOME = $(shell $(PYTHON) src/ottla/cli/processes.py)
-# Four workers: some of the suite's time is waiting for clients, and the smallest machine we care for has two cores.
-PYTEST := $(BIN)/python -m pytest -n 4
+# More workers than cores: much of the suite's time is waiting for clients, and the smallest machine we care for has two cores.
+PYTEST := $(BIN)/python -m pytest -p tests.support.forked_workers --workers 5
 TRIAL := $(BIN)/python -m trials
 
-# Compiled before the tests start, these and the tests themselves: in a new checkout, each of the workers would compile all of it, at the same time.
+# Compiled before the tests start: in a new checkout, each of the workers would compile them, at the same time.
 KERNELS := columnar.preloading log.compiled.cleaning groups.log.arrow.loading log.compiled.record_checks
 
-.PHONY: all help setup java demo test quick install-test check format bench sim soak fuzz kill-tests sharing whatif-trials migration-trials scenarios incidents accuracy docs changelog
+.PHONY: all help setup java demo test quick install-test check format bench sim soak fuzz kill-tests sharing whatif-trials migration-trials scenarios mutants incidents accuracy docs changelog
 
 # The suite holds the linters, the types and the import contracts too, so `make` runs each check once.
 all: test
@@ -37,13 +37,12 @@ demo: setup java ## the main job on real input
 test: setup ## the whole suite; ARGS="tests/unit -k batch" for a part of it
 	@sh scripts/ensure-packages.sh java chromium || echo 'Tests that need what is missing are skipped.' >&2
 	@{ $(BIN)/python -m tests.support.reference.class_archives || echo 'Without class archives, the JVMs of tests start slowly.' >&2; } & \
-	$(BIN)/python -m pytest -n 0 --collect-only -qq $(ARGS) > /dev/null & \
 	for module in $(KERNELS); do $(BIN)/python -c "from ottla.$$module import load_kernels; load_kernels()" & done; wait
 	$(PYTEST) $(ARGS)
 
 # Surfaces of packages, scenarios, examples, docs, linters: two minutes on two cores. No Java, no browser, no trial.
 quick: setup ## the quick part of the suite: no Java, no browser, no trials
-	$(BIN)/python -m pytest -n 2 -m 'not kafka and not spark' --ignore tests/unit/protocol/wire $(ARGS) \
+	$(BIN)/python -m pytest -p tests.support.forked_workers --workers 2 -m 'not kafka and not spark' --ignore tests/unit/protocol/wire $(ARGS) \
 		tests/unit tests/log tests/scenarios tests/conformance tests/examples tests/test_docs.py tests/test_imports.py tests/test_install.py tests/test_tidy.py
 
 # The wheel in fresh virtual environments, a row each; ROW="3.12 spark" for some of them.
@@ -126,6 +125,11 @@ incidents: setup java ## record the incidents that the diagnosis is measured wit
 
 accuracy: setup ## measure the diagnosis on the recorded incidents
 	$(TRIAL) accuracy --write
+
+# Small faults in a package's source, one at a time, and whether its tests notice: docs/HACKING.md has the scores. SEED=2 for another sample.
+mutants: setup ## small faults in the source that tests should notice; PACKAGE=client COUNT=60 SEED=1
+	@$(BIN)/python -c 'import cosmic_ray, coverage' 2> /dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mutants]'
+	$(BIN)/python scripts/mutants.py $(or $(PACKAGE),client) --count $(or $(COUNT),60) --seed $(or $(SEED),1)
 
 # Read the diff before you commit it.
 scenarios: setup ## write the expected effects of all scenarios again

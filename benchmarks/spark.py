@@ -2,15 +2,15 @@
 
 Rows a second and CPU seconds a million rows of batch queries: count and length of all values, with all seven columns handed over and with
 the value alone; all seven used; a bare count; 100 B and 1 kB; none, lz4, zstd. Then the time of a trigger while 2,000 rows a second come
-in, the first query of a new session, and commits decoded a second. CPU seconds are those of the JVM and of its Python workers together;
-the brokers' are not in them.
+in, the first query of a new session, JSON parsed and grouped on one core and on two, and commits decoded a second. CPU seconds are those of
+the JVM and of its Python workers together; the brokers' are not in them.
 """
 
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import cycle, islice
 from statistics import median
@@ -78,10 +78,21 @@ print(time.perf_counter() - begin, rows)
 """
 
 
-def produce(servers: str, topic: str, size: int, count: int, codec: str) -> None:
+FLIGHTS, FLIGHTS_SMALL = 1_000_000, 20_000
+FLIGHT = '{"carrier":"%s","origin":"AAA","destination":"BBB","delay_minutes":%d,"distance_km":%d,"cancelled":false}'
+FLIGHT_SCHEMA = "carrier string, origin string, destination string, delay_minutes int, distance_km int, cancelled boolean"
+CARRIERS = 20
+
+
+def flights() -> list[bytes]:
+    """Values of JSON, 110 bytes each."""
+    return [(FLIGHT % (f"C{each % CARRIERS}", each % 90, 100 + each)).encode() for each in range(5_000)]
+
+
+def produce(servers: str, topic: str, size: int, count: int, codec: str, values: Iterable[bytes] = ()) -> None:
     settings = {**QUIET, "linger.ms": 20, "compression.type": codec, "queue.buffering.max.messages": 1_000_000}
     producer = Producer({"bootstrap.servers": servers, **settings})
-    values = cycle(values_of(size))
+    values = cycle(values or values_of(size))
     for number, done in enumerate(range(0, count, PRODUCED_AT_ONCE)):
         messages = [{"key": b"key-%d" % (done + at), "value": value} for at, value in enumerate(islice(values, PRODUCED_AT_ONCE))]
         producer.produce_batch(topic, messages[: count - done], partition=number % PARTITIONS)
@@ -167,7 +178,7 @@ def measure_triggers(report: Report, spark: Any, forms: list[str], broker: Any, 
 
 
 def measure_first_query(report: Report, settings: dict[str, str], forms: list[str], broker: Any, wanted: Any) -> None:
-    metric = Metric(f"{broker.kind}: first query of a new session", "s")
+    metric = Metric(f"{broker.kind}: first query of a new session", "s", "<= JVM connector", at_most_kafkas)
     if wanted.only not in metric.name:
         return
     topic, count = "first", 10_000
@@ -180,6 +191,29 @@ def measure_first_query(report: Report, settings: dict[str, str], forms: list[st
             seconds, rows = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()[-2:]
             assert int(rows) == count
             report.add(metric, form, float(seconds))
+
+
+def measure_json(report: Report, settings: dict[str, str], forms: list[str], broker: Any, wanted: Any) -> None:
+    """Values of JSON, uncompressed: read, parsed, grouped; in a session of each number of cores."""
+    topic, count = "flights", FLIGHTS_SMALL if wanted.small else FLIGHTS
+    metrics = {cores: Metric(f"{broker.kind}: from_json, {cores} cores", "M rows/s", ">= 1x", at_least_times(1)) for cores in (1, 2)}
+    chosen = {cores: metric for cores, metric in metrics.items() if wanted.only in metric.name}
+    if chosen:
+        make_topic(broker, topic, PARTITIONS)
+        produce(broker.bootstrap_servers, topic, 0, count, "none", flights())
+    for cores, metric in chosen.items():
+        spark = session("benchmark", master=f"local[{cores}]", settings=settings)
+        for number, form in ((number, form) for number in range(wanted.rounds + 1) for form in forms):
+            options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic}
+            begin = time.perf_counter()
+            parsed = spark.read.format(FORMATS[form]).options(**options).load()
+            parsed = parsed.selectExpr(f"from_json(cast(value AS string), '{FLIGHT_SCHEMA}') AS flight")
+            rows = parsed.groupBy("flight.carrier").agg({"*": "count", "flight.delay_minutes": "sum"}).collect()
+            took = time.perf_counter() - begin
+            assert (len(rows), sum(row["count(1)"] for row in rows)) == (CARRIERS, count)
+            if number:  # the first round warms up
+                report.add(metric, form, count / took / 1e6)
+        spark.stop()
 
 
 def measure_commits(report: Report, spark: Any, broker: Any, wanted: Any) -> None:
@@ -213,6 +247,7 @@ def main() -> None:
     with running_peers(brokers) as running:
         for broker in running:
             measure_first_query(report, settings, forms, broker, wanted)
+            measure_json(report, settings, forms, broker, wanted)
         spark = session("benchmark", master="local[2]", settings=settings)
         for broker in running:
             measure_batches(report, spark, forms, broker, wanted)

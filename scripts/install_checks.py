@@ -67,7 +67,8 @@ spark.stop()
 """
 RUN = ("run", "lag", "--bootstrap-server", "127.0.0.1:9", "--output", "out")
 MIGRATE = ("migrate", "source", "target", "--bootstrap-server", "127.0.0.1:9")
-NEEDS_SPARK = (("pipeline", "list"), ("pipeline", "show", "lag"), ("pipeline", *RUN), MIGRATE, ("spark-submit-args",))
+CHECKPOINT = ("spark", "checkpoint", "--to", "kafka", ".")
+NEEDS_SPARK = (("pipeline", "list"), ("pipeline", "show", "lag"), ("pipeline", *RUN), MIGRATE, ("spark-submit-args",), CHECKPOINT)
 
 
 class CheckFailed(Exception):

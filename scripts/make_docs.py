@@ -19,8 +19,9 @@ import conformance
 from ottla.broker.api_registry import APIS
 from ottla.broker.network.request import Api
 from ottla.cli.main import main as cli
-from ottla.config import BROKER_SETTINGS, FIXED_VALUES, TOPIC_SETTINGS, Setting
+from ottla.config import BROKER_SETTINGS, FIXED_VALUES, GROUP_SETTINGS, TOPIC_SETTINGS, Setting
 from ottla.groups.classic.states import ANSWERS, TRANSITIONS, GroupState, StateAnswers
+from ottla.groups.consumer.reconciliation import OUTCOMES, STEPS
 from ottla.history.sources.evidence import Cause
 from ottla.history.verdicts.arrival_rules import ARRIVAL_RULES, AVOIDED_RULES
 from ottla.history.verdicts.change_rules import CHANGE_RULES
@@ -82,13 +83,17 @@ def rights(api: Api) -> str:
 
 
 def settings_page() -> str:
-    """Every setting of broker and topics."""
+    """Every setting of broker, topics and groups."""
     fixed = ", ".join(f"`{name}` = {value}" for name, value in FIXED_VALUES.items())
     parts = [
         MADE,
         "# Settings\n\n",
         "Names, types, defaults and meanings are Kafka's, except `group.initial.rebalance.delay.ms`, which is 0 here. A topic setting "
-        "is set with CreateTopics or changed with IncrementalAlterConfigs; a broker setting with `--config` or `Broker(config=...)`. "
+        "is set with CreateTopics or changed with IncrementalAlterConfigs; a broker setting with `--config` or "
+        "`Broker(config=...)`; a setting of a consumer group (KIP-848) with "
+        "IncrementalAlterConfigs (`kafka-configs --alter --entity-type groups`), within the broker's `group.consumer.min.*` and "
+        "`group.consumer.max.*`: it takes effect at each member's next heartbeat, and one beyond bounds that were changed later is capped, "
+        "with a warning in the log. "
         "A setting that is not in these lists is refused; for those of Kafka that are missing, and why, see [skipped.md](skipped.md) and "
         "[groups.md](groups.md). As in Kafka, IncrementalAlterConfigs and AlterConfigs of a broker take names that Kafka does not know "
         "either; they have no effect, and the broker logs them. DescribeConfigs (`kafka-configs --describe --all`) lists all settings of "
@@ -106,7 +111,7 @@ def settings_page() -> str:
         "does not keep the broker from starting: the broker uses the default, and logs a warning with topic and setting. Apache Kafka "
         "may not start with it: delete it (`kafka-configs --alter --delete-config`) before you open the directory there.\n",
     ]
-    for title, settings in (("Broker", BROKER_SETTINGS), ("Topic", TOPIC_SETTINGS)):
+    for title, settings in (("Broker", BROKER_SETTINGS), ("Topic", TOPIC_SETTINGS), ("Group", GROUP_SETTINGS)):
         parts.append(f"\n## {title}\n\n| setting | type | default | valid values | meaning |\n|---|---|---|---|---|\n")
         parts += [setting_row(setting) for setting in settings.values()]
     return "".join(parts)
@@ -118,11 +123,12 @@ def setting_row(setting: Setting) -> str:
 
 
 def states_page() -> str:
-    """The states of a classic group: transitions as a diagram, responses as a table."""
+    """The states of a classic group: transitions as a diagram, responses as a table; the steps of a consumer group's member."""
     parts = [
         MADE,
-        "# The states of a classic group\n\n",
-        "The coordinator, the tests and this page use the same table (`groups/classic/states.py`); see also [groups.md](groups.md).\n",
+        "# The states of groups\n\n",
+        "The coordinator, the tests and this page use the same tables (`groups/classic/states.py`, `groups/consumer/reconciliation.py`); "
+        "see also [groups.md](groups.md).\n\n## A classic group\n",
         "\n```mermaid\nstateDiagram-v2\n",
     ]
     for state, exits in TRANSITIONS.items():
@@ -130,11 +136,18 @@ def states_page() -> str:
     parts.append("```\n\n")
     parts += [f"- {line.strip()}\n" for line in (inspect.getdoc(GroupState) or "").splitlines()[2:]]
     columns = [field.name for field in dataclasses.fields(StateAnswers)]
-    parts.append("\n## Responses\n\n" + (inspect.getdoc(StateAnswers) or "") + "\n\n")
+    parts.append("\n### Responses\n\n" + (inspect.getdoc(StateAnswers) or "") + "\n\n")
     parts.append("| | " + " | ".join(state.value for state in ANSWERS) + " |\n|---" + "|---" * len(ANSWERS) + "|\n")
     for column in columns:
         answers = (getattr(answer, column) for answer in ANSWERS.values())
         parts.append(f"| `{column}` | " + " | ".join(_word(answer) for answer in answers) + " |\n")
+    parts.append("\n## A member of a consumer group\n\nOf each table, the first row that holds.\n\n| state | if | step |\n|---|---|---|\n")
+    parts += [f"| {row.state.name} | {row.condition.value} | {row.step.value} |\n" for row in STEPS]
+    parts.append("\n### The next assignment\n\n| if | state | epoch | partitions |\n|---|---|---|---|\n")
+    for outcome in OUTCOMES:
+        epoch = "the target's" if outcome.at_target_epoch else "its own"
+        partitions = "what it keeps" + (" and what is free" if outcome.takes_free else "")
+        parts.append(f"| {outcome.need.value} | {outcome.state.name} | {epoch} | {partitions} |\n")
     return "".join(parts)
 
 

@@ -9,7 +9,6 @@ import dataclasses
 import gc
 import itertools
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -20,7 +19,6 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from xdist.scheduler import LoadScopeScheduling
 
 from ottla.cli.processes import OttlaProcess, ToolMissing
 from ottla.protocol.wire.bounds import Entity, is_array, is_nullable, nested_entity
@@ -29,19 +27,6 @@ from tests.support.reference.apache_kafka import KEEP_OLD_RECORDS, QUICK_JVM_OPT
 from tests.support.reference.class_archives import archive_options, kafka_archive
 
 CHECKOUT = Path(__file__).parent.parent
-GROUPS = (
-    "tests/spark/contract/",
-    "tests/spark/(?!test_(demo|kill|cluster))",
-    "tests/clients/test_java_client",
-    "tests/console/",
-    # Those that read the recorded incidents, once for all of them.
-    "tests/(trials/test_accuracy|properties/test_whatif_of_incidents)",
-    "tests/kafka/test_(admin_tools|log_tools|tools)",
-    "tests/kafka/test_assignors",
-    # Those that have an Apache Kafka of their own: one of these at a time.
-    "tests/kafka/test_(cleaner|data_directory|dump_log|group_scripts|groups_command|offsets_topic_source|security)",
-    r"tests/clients/test_(retention|cleaner|offset_expiry|offsets_topic|kill|durability)\.py.*\[apache-kafka",
-)
 # For a node that runs to the end, and most of the time for nothing. Without anything to do it would append a record to its metadata every
 # 500 ms. And it is never killed, so it may say that it lives as seldom as with Kafka's own settings: its idle CPU falls by a third again.
 QUIET = {"metadata.max.idle.interval.ms": "0", "broker.heartbeat.interval.ms": "2000", "broker.session.timeout.ms": "9000"}
@@ -80,30 +65,6 @@ def _values(field: "dataclasses.Field[Any]") -> SearchStrategy[Any]:
     if is_nullable(field):
         values |= st.none()
     return values if field.default is dataclasses.MISSING else st.just(field.default) | values
-
-
-class OneWorkerAGroup(LoadScopeScheduling):
-    """Tests that share something expensive (a Spark session, a compiled program) run in one worker, each of the others in any.
-
-    By their places: the marks of `--dist loadgroup` are lost with pytest 9.2.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        return next((group for group in GROUPS if re.match(group, nodeid)), nodeid)
-
-    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
-        """Forget what is done: xdist would count it again after each test, half a second of CPU for every thousand tests."""
-        nodeid = self.registered_collections[node][item_index]
-        scope, units = self._split_scope(nodeid), self.assigned_work[node]
-        units[scope][nodeid] = True
-        if all(units[scope].values()):
-            del units[scope]
-        self._reschedule(node)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerAGroup:
-    """How tests are distributed over workers: the largest group first."""
-    return OneWorkerAGroup(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.api_registry import APIS
 from ottla.broker.monitoring.group_metrics import alias_metrics, group_metrics
 from ottla.broker.monitoring.group_snapshot import GroupsSnapshot
-from ottla.config import BROKER_SETTINGS, TOPIC_SETTINGS
+from ottla.config import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from ottla.protocol.wire.messages import versions_of
 
 ROOT = Path(__file__).parents[1]
@@ -43,7 +43,7 @@ def test_every_api_is_documented(api: str) -> None:
     assert f"| {title} |" in (DOCS / "apis.md").read_text()
 
 
-@pytest.mark.parametrize("setting", sorted({*BROKER_SETTINGS, *TOPIC_SETTINGS}))
+@pytest.mark.parametrize("setting", sorted({*BROKER_SETTINGS, *GROUP_SETTINGS, *TOPIC_SETTINGS}))
 def test_every_setting_is_documented(setting: str) -> None:
     assert f"| `{setting}` |" in (DOCS / "settings.md").read_text()
 
@@ -103,7 +103,8 @@ def test_every_test_of_apache_kafkas_is_shown_here_or_left_out_with_a_reason() -
 def test_the_recipes_of_the_page_about_tests_are_tests() -> None:
     """Each of its blocks of Python stands in a test file as it is."""
     recipes = re.findall(r"```python\n(.*?)```", (DOCS / "testing.md").read_text(), re.DOTALL)
-    files = [*(ROOT / "tests" / "examples").glob("test_*.py"), ROOT / "tests" / "spark" / "test_testing_recipe.py"]
+    folders = [ROOT / "tests" / "examples", ROOT / "tests" / "applications" / "broken"]
+    files = [*(path for folder in folders for path in folder.glob("test_*.py")), ROOT / "tests" / "spark" / "test_testing_recipe.py"]
     tests = [path.read_text() for path in files]
     assert recipes, "the pattern finds nothing"
     assert [recipe for recipe in recipes if not any(recipe in test for test in tests)] == []

@@ -1,6 +1,5 @@
 """Linter, formatter and type checker find nothing, and each source file says what it does."""
 
-import ast
 import re
 import subprocess
 import sys
@@ -29,9 +28,9 @@ def test_mypy_finds_nothing() -> None:
 
 
 def test_files_begin_with_a_docstring() -> None:
-    """One test: hundreds of files are read in two seconds, and hundreds of tests cost as much again."""
-    trees = {path: ast.parse(path.read_text()) for path in FILES}
-    assert [str(path) for path, tree in trees.items() if tree.body and not ast.get_docstring(tree)] == []
+    """By their text: syntax trees of all files would take seconds. Files without any code need none."""
+    texts = {path: path.read_text() for path in FILES}
+    assert [str(path) for path, text in texts.items() if text and not text.startswith(('"""', 'r"""'))] == []
 
 
 def test_nothing_is_left_to_do_without_an_issue() -> None:

@@ -17,6 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 COMMANDS = "ottla.cli.commands"
+SITE = "ottla.spark.python_path.sitecustomize"
+"""Python imports it by that name."""
 NOT_FOR_USERS = {"ARCHITECTURE.md", "HACKING.md", "GLOSSARY.md", "conformance.md"}
 ENUMERATIONS = {"Enum", "IntEnum", "StrEnum", "IntFlag"}
 BASES_THAT_CALL_NOTHING = {"Protocol", "Generic", "NamedTuple", "ABC", "Exception", "RuntimeError", "ValueError", *ENUMERATIONS}
@@ -174,7 +176,7 @@ def entry_points() -> Iterator[str]:
     """What the command line, pytest, Spark and `python -m ottla` start with, names of `ottla` itself, and names that pages show."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     yield from (target.replace(":", ".") for target in project["scripts"].values())
-    yield from ("ottla.__main__", "pyspark_ottla", "pyspark_ottla.DefaultSource", *drop_ins(COMMANDS, "COMMAND"))
+    yield from ("ottla.__main__", "pyspark_ottla", "pyspark_ottla.DefaultSource", SITE, *drop_ins(COMMANDS, "COMMAND"))
     for plugin in project["entry-points"]["pytest11"].values():
         for name, (definition, *_) in modules()[plugin].definitions.items():
             decorators = definition.decorator_list if isinstance(definition, ast.FunctionDef) else []

@@ -214,8 +214,6 @@ def test_a_static_member_keeps_its_partitions(application: Application, new_topi
 
 
 def test_committed_and_aborted_transactions(application: Application, kafka_broker: Any, new_topic: Callable[..., str]) -> None:
-    if kafka_broker.kind == "ottla":
-        pytest.skip("Ottla's broker has no transactions")
     from confluent_kafka import Producer
 
     topic = new_topic(1)

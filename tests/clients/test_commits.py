@@ -1,10 +1,13 @@
 """With real clients: offsets are committed automatically, by hand synchronously and asynchronously, and without a membership."""
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import confluent_kafka
 import pytest
 
+import ottla
 from ottla.testing.waiting import wait_until
 
 RECORDS = 20
@@ -156,3 +159,61 @@ def test_other_libraries_commit_too(
     member.commit()
     assert member.committed([0]) == {0: RECORDS}
     member.close()
+
+
+class Committer(threading.Thread):
+    """A program that commits each record synchronously; `refusals` are the errors of its commits."""
+
+    def __init__(self, consumer: Any, topic: str) -> None:
+        super().__init__(daemon=True)
+        self.consumer = consumer
+        self.is_over = threading.Event()
+        self.committed = 0
+        self.refusals: list[str] = []
+        consumer.subscribe([topic])
+        self.start()
+
+    def run(self) -> None:
+        while not self.is_over.wait(0.005):
+            message = self.consumer.poll(0.05)
+            if message is None or message.error():
+                continue
+            try:
+                self.consumer.commit(message=message, asynchronous=False)
+                self.committed += 1
+            except (ottla.KafkaException, confluent_kafka.KafkaException) as error:
+                self.refusals.append(str(error))
+        self.consumer.close()
+
+    def owned(self) -> int:
+        return len(self.consumer.assignment())
+
+
+# Hundreds of ours were refused before. Of librdkafka's, the first one of a rebalance is, or a few.
+@pytest.mark.parametrize(("module", "refused_max"), [(ottla, 0), (confluent_kafka, 5)], ids=["ottla", "confluent-kafka"])
+def test_commits_go_on_during_a_cooperative_rebalance(
+    module: Any, refused_max: int, kafka_broker: Any, new_topic: Callable[..., str], unique_name: Callable[[str], str]
+) -> None:
+    topic, group = new_topic(4, 4_000), unique_name("group")
+
+    def program(heartbeat_ms: int) -> Committer:
+        config = {
+            "bootstrap.servers": kafka_broker.bootstrap_servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": 6_000,
+            "heartbeat.interval.ms": heartbeat_ms,
+        }
+        return Committer(module.Consumer(config), topic)
+
+    programs = [program(200)]
+    wait_until(lambda: programs[0].committed > 0, "the first commit")
+    # It hears of the second rebalance with its next heartbeat; until then the other one waits for its answer to JoinGroup, with records.
+    programs.append(program(1_500))
+    wait_until(lambda: [each.owned() for each in programs] == [2, 2] and programs[1].committed > 5, "two partitions for each member")
+    for each in programs:
+        each.is_over.set()
+        each.join()
+    assert max(len(each.refusals) for each in programs) <= refused_max, programs[0].refusals[:10]

@@ -13,6 +13,7 @@ import pytest
 SCRIPTS = Path(__file__).parent / "scripts"
 PROGRAMS = {
     "aiokafka_application": ("from aiokafka import AIOKafkaConsumer,", "from ottla import AsyncConsumer as AIOKafkaConsumer,"),
+    "confluent_examples": ("from confluent_kafka import OFFSET_END,", "from ottla import OFFSET_END,"),
     "confluent_application": ("from confluent_kafka import OFFSET_BEGINNING,", "from ottla import OFFSET_BEGINNING,"),
 }
 

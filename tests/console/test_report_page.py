@@ -89,9 +89,9 @@ def test_a_click_on_a_bar_a_row_or_a_head_does_what_it_should(open_page: Open, r
     opened.page.click(f'tr[data-index="{BACK}"]')
     assert opened.timeline("chosen") == BACK
     assert opened.page.locator("tr.chosen").get_attribute("data-index") == str(BACK)
-    generations = "[...document.querySelectorAll('tbody tr')].map((row) => row.cells[2].textContent)"
-    opened.page.click("th:nth-child(3) button")
-    opened.page.click("th:nth-child(3) button")
+    generations = "[...document.querySelectorAll('tr[data-index]')].map((row) => row.cells[2].textContent)"
+    opened.page.click("section:not(.incidents) th:nth-child(3) button")
+    opened.page.click("section:not(.incidents) th:nth-child(3) button")
     assert opened.page.evaluate(generations) == ["5", "4", "3", "2", "1"]
 
 
@@ -121,7 +121,8 @@ def test_strings_of_strangers_stay_text(open_page: Open, bad_day: Any) -> None:
     report = Report.of_events(bad_day(group=HOSTILE, names=(HOSTILE, "w2")).events, note=HOSTILE)
     opened = open_page(report.html())
     opened.page.keyboard.press("ArrowRight")
-    assert opened.page.inner_text("h2") == HOSTILE
+    assert opened.page.inner_text("section:not(.incidents) h2") == HOSTILE
+    assert HOSTILE in opened.page.inner_text(".incidents")
     assert opened.page.locator("img").count() == 0
     assert opened.page.title() == f"Consumer group {HOSTILE}"
     assert HOSTILE in opened.page.inner_text(".detail")
@@ -150,7 +151,7 @@ def test_on_paper_it_is_light_and_as_wide_as_the_page(open_page: Open, report: R
     opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert opened.timeline("theme.isDark") is False
     assert opened.page.locator("nav").is_hidden()
-    assert opened.page.locator("th:nth-child(4)").inner_text() == "cause"
+    assert opened.page.locator("section:not(.incidents) th:nth-child(4)").inner_text() == "cause"
     opened.page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert opened.timeline("theme.isDark") is True
 
@@ -167,7 +168,7 @@ def test_dark_follows_the_system_and_the_button(open_page: Open, report: Report)
 def test_several_groups_have_a_chooser_and_an_address(open_page: Open, bad_day: Any) -> None:
     report = Report.of_events(bad_day(group="a").events + bad_day(group="b", names=("x1", "x2")).events)
     opened = open_page(report.html())
-    assert opened.page.locator("section:visible h2").all_inner_texts() == ["a"]
+    assert opened.page.locator("section:visible h2").all_inner_texts() == ["Incidents", "a"]
     opened.page.select_option("#group", "b")
     opened.page.wait_for_selector("section:not([hidden]) .timeline canvas")
     opened.page.keyboard.press("u")

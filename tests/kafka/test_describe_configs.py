@@ -24,7 +24,7 @@ OWN = frozenset({"advertised.listeners", "listeners", "log.dirs"})
 """Ports and directories."""
 OF_CONTROLLERS = frozenset({"controller.listener.names", "controller.quorum.bootstrap.servers", "listener.security.protocol.map"})
 """A single node of Kafka has a listener for its controller, and is told so."""
-OTHER_DEFAULTS = frozenset({"group.initial.rebalance.delay.ms"})
+OTHER_DEFAULTS = frozenset({"group.initial.rebalance.delay.ms", "group.coordinator.rebalance.protocols"})
 MASKED = OWN | OF_CONTROLLERS | OTHER_DEFAULTS | FIXED_VALUES.keys()
 APPLIED_S_MAX = 30
 DYNAMIC_BROKER_CONFIG = 2

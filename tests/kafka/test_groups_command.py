@@ -339,7 +339,7 @@ def prepared(reference: Any, prefixes: Mapping[str, str]) -> Iterator[Mapping[st
             places = [(kind, prefix) for kind in servers for prefix in prefixes.values()]
             list(pool.map(lambda place: make_topics(servers[place[0]], place[1]), places))
             list(pool.map(lambda place: make_groups(members[place[0]], place[1]), places))
-            list(pool.map(lambda prefix: make_modern(members["apache-kafka"], prefix), prefixes.values()))
+            list(pool.map(lambda place: make_modern(members[place[0]], place[1]), places))
         yield servers
     finally:
         for each in members.values():
@@ -445,7 +445,7 @@ def test_mistakes_on_the_command_line(same_output: Callable[..., None]) -> None:
     "ListConsumerGroupTest.testListConsumerGroupsWithTypesConsumerProtocol", "ListConsumerGroupTest.testListGroupCommandConsumerProtocol"
 )
 def test_groups_of_the_new_protocol(same_output: Callable[..., None]) -> None:
-    same_output(MODERN, ["apache-kafka"])
+    same_output(MODERN)
 
 
 def test_resetting(same_output: Callable[..., None]) -> None:

@@ -89,7 +89,7 @@ def test_where_the_topic_may_not_be_read_groups_are_polled(reference: Any, tmp_p
     config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
     address, archive = broker.addresses["SASLPLAIN"], tmp_path / "archive"
     out, err = io.StringIO(), io.StringIO()
-    options = WatchOptions(bootstrap_server=address, output=str(archive), command_config=str(config), interval_s=0.3, duration_s=1)
+    options = WatchOptions(bootstrap_servers=[address], output=str(archive), command_configs=[str(config)], interval_s=0.3, duration_s=1)
     assert run(options, out=out, err=err) == 0
     consumer.close()
     assert run(options, out=out, err=err) == 0

@@ -82,7 +82,7 @@ def test_three_troubles_are_told_apart(reference: Any, tmp_path: Path) -> None:
         found = Counter((verdict["who"]["client_id"], verdict["cause"]) for verdict in verdicts if verdict["who"] is not None)
         for client, cause in CAUSES.items():
             assert found[client, cause] >= 2 * ROUNDS - 1, (client, cause, found)
-        text = diagnose(*chosen)
+        text = diagnose("--rebalances", *chosen)
         (tmp_path / "diagnosis.txt").write_text(text)
         assert all(client in text for client in CAUSES)
     finally:

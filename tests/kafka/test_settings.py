@@ -40,7 +40,7 @@ NARROWER = re.compile(
 # Other sentences of Kafka's: those of its start (of listeners, too), and those about the setting that another one is read into.
 OTHER_WORDS = re.compile(
     "requirement failed|by zero|configuration flush.ms|Unknown compression type id|configuration broker.id|max.connections.per.ip.overrides"
-    "|listener"
+    "|listener|Class .* cannot be found|rebalance.protocols"
 )
 
 Case = tuple[str, dict[str, str]]
@@ -75,7 +75,7 @@ def our_answer(case: Case) -> dict[str, Any]:
             if refused is not None:
                 return {"refused": refused.message}
             return {"values": {name: configs.parsed_topic_value(given, name) for name in given}}
-        broker_listeners(BrokerConfig(given).text, "127.0.0.1:9092")
+        broker_listeners(BrokerConfig(given).text, "127.0.0.1:9092", 1)
     except ConfigError as error:
         return {"refused": str(error)}
     return {"values": {name: BROKER_SETTINGS[name].parse(text) for name, text in given.items()}}

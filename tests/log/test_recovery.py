@@ -22,7 +22,7 @@ from ottla.log.recovery import (
     gaps,
     opening_refused,
     recover,
-    shorter_than_durable,
+    shorter_than_known,
     start_unknown_to,
     whole_batch_behind,
 )
@@ -451,7 +451,9 @@ def test_a_start_that_the_log_knows_is_no_loss() -> None:
 
 
 def test_what_the_checkpoints_contradict_is_logged_in_offsets() -> None:
-    assert "offsets 4 to 8 are lost" in shorter_than_durable("t-0", 4, 9).sentence
+    assert "synced up to offset 9" in (durable := shorter_than_known("t-0", 4, 9, 12)).sentence
+    assert "offsets 4 to 11 are lost" in durable.sentence
+    assert (durable.was_durable, shorter_than_known("t-0", 4, 0, 12).was_durable) == (True, False)
     assert "offsets 2 to 4 were removed, and the log continues at offset 50" in all_below_start("t-0", 2, 5, 50).sentence
     assert "nothing was changed" in str(opening_refused("t-0", Loss(True, "it is gone"))).lower()
     assert isinstance(opening_refused("t-0", Loss(True, "it is gone")), StorageError)

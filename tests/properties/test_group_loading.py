@@ -295,5 +295,8 @@ def test_only_committed_transactions_count_in_the_order_of_the_log(script: Any, 
             for number in open_batches.pop(producer, []):
                 counted[number] = what == "commit"
     expected = replayed([record for (_, found), counts in zip(written, counted, strict=True) if counts for record in found])
+    still_open = [written[number] for number in sorted(number for numbers in open_batches.values() for number in numbers)]
     for backend in (ReferenceReducer, CompiledReducer):
-        assert load(log, backend) == expected
+        loaded = load(log, backend)
+        assert loaded._replace(open_transactions=()) == expected
+        assert [tuple(transaction) for transaction in loaded.open_transactions] == still_open

@@ -4,6 +4,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,7 +115,15 @@ def test_any_bytes_give_consumer_protocol_or_peer_error(metadata: bytes) -> None
                 parse(prefix + metadata)
 
 
-partitions_by_topic = st.dictionaries(text, st.lists(int32, max_size=5), max_size=4)
+partitions_by_topic = st.dictionaries(text, st.lists(st.integers(0, 2**31 - 1), max_size=5), max_size=4)
+
+
+@given(text, st.integers(-(2**31), -1))
+def test_a_negative_partition_is_a_peer_error(topic: str, number: int) -> None:
+    with pytest.raises(PeerError, match="negative"):
+        parse_assignment(encode_assignment({topic: [number]}))
+    with pytest.raises(PeerError, match="negative"):
+        parse_subscription(encode_subscription([topic], {topic: [number]}))
 
 
 @given(st.lists(text, max_size=5), partitions_by_topic)

@@ -19,7 +19,7 @@ from trials.incidents.corpus import RecordedIncident
 
 SETS = (frozenset(Source), frozenset({Source.GROUP_EVENTS}), frozenset({Source.BROKER_LOG, Source.CLIENT_LOG}))
 LABELS = {True: "true", False: "false", None: "unknown"}
-WORDS = {True: "(planned)", False: "(unplanned)", None: "(planned or not)"}
+WORDS = {True: "(planned)", False: "(unplanned, {cause})", None: "(planned or not)"}
 
 
 @pytest.fixture(scope="module", params=SETS, ids=["all", "own events", "logs"])
@@ -74,8 +74,11 @@ def test_the_table_says_what_the_history_says(histories: list[GroupHistory]) -> 
 def test_expectations_say_what_the_history_says(histories: list[GroupHistory]) -> None:
     for history in histories:
         generations = list(history.generations())
-        lines = rebalances_in_words(generations).splitlines()[1:]
-        assert [WORDS[each.verdict.planned] in line for each, line in zip(generations, lines, strict=True)] == [True] * len(generations)
+        lines = rebalances_in_words(generations).splitlines()[1 : 1 + len(generations)]  # advice follows
+        assert [
+            WORDS[each.verdict.planned].format(cause=each.verdict.cause.value) in line
+            for each, line in zip(generations, lines, strict=True)
+        ] == [True] * len(generations)
 
 
 def test_metrics_contradict_no_verdict(histories: list[GroupHistory]) -> None:

@@ -1,6 +1,7 @@
 """2,000 simulated runs of a group, more with `make soak`, and for each invariant a broken coordinator that violates it."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -43,14 +44,15 @@ def test_the_same_seed_is_the_same_run_in_another_process() -> None:
         command = [sys.executable, "-m", "trials", "simulation", "--seed", "1,2,3"]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         outputs.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
-    assert outputs[0] == outputs[1]
+    assert re.sub(r"in \d+ s", "", outputs[0]) == re.sub(r"in \d+ s", "", outputs[1])
     assert str(simulate(3)) in outputs[0]
 
 
 def test_the_runs_cover_every_cause() -> None:
     outcomes = [simulate(seed) for seed in range(60)]
     causes = {code for outcome in outcomes for code in outcome.causes}
-    assert causes >= {code.value for code in TriggerCode} - {TriggerCode.CAPACITY}
+    of_consumer_groups = {TriggerCode.REBALANCE_TIMEOUT, TriggerCode.SUBSCRIPTION_CHANGE, TriggerCode.REGEX_CHANGE}
+    assert causes >= {code.value for code in TriggerCode} - {TriggerCode.CAPACITY} - of_consumer_groups
     assert sum(outcome.restarts for outcome in outcomes) > 60
     assert sum(outcome.expirations for outcome in outcomes) > 60
     assert sum(outcome.generations for outcome in outcomes) > 300

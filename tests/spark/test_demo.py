@@ -2,12 +2,17 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from ottla.broker import Broker
+from ottla.cli.main import main
 from ottla.cli.processes import ToolMissing, find_java
 from tests.support.reference.class_archives import archive_options, spark_archive
 
@@ -69,3 +74,23 @@ def test_every_incident_leaves_its_rebalance_and_no_flight_is_lost(tmp_path: Pat
     assert "How far behind the group was (Spark, pipeline lag: messages between its commits and the ends)" in lines
     assert all((results / table / "_SUCCESS").exists() for table in ("lag", "lag_history", "lag_commits", "end_offset_history"))
     assert (results / "broker" / "flights-15" / "00000000000000000000.log").stat().st_size > 0
+    assert_all_say_the_same(lines, summary["rebalances"], page, results / "broker")
+
+
+def assert_all_say_the_same(lines: list[str], rows: list[dict[str, Any]], page: str, data: Path) -> None:
+    """Of each rebalance: the terminal, Spark's table, the page, and `ottla diagnose` on the data that the demo leaves."""
+    with Broker(data_dir=data) as broker:
+        command = ["diagnose", "--bootstrap-server", broker.bootstrap_servers, "--group", "flight-desk", "--json"]
+        diagnosed = CliRunner().invoke(main, command)
+    assert diagnosed.exit_code == 0, diagnosed.output
+    verdicts = [row for row in map(json.loads, diagnosed.stdout.splitlines()) if row.get("kind") != "incident"]
+    told = [(each["generation"], each["cause"], each["planned"], each["confidence"]) for each in verdicts]
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr data-index=.*?</tr>", page)]
+    planned = {True: "planned", False: "not planned", None: "not known"}
+    drawn = [(cell[2], cell[3].partition(" <small")[0], cell[5], cell[6]) for cell in cells]
+    assert drawn == [(str(number), cause, planned[is_planned], confidence) for number, cause, is_planned, confidence in told]
+    by_generation = {generation: (planned, confidence) for generation, _, planned, confidence in told}
+    assert {row["generation"]: (row["planned"], row["confidence"]) for row in rows if row["generation"] in by_generation} == by_generation
+    for row in rows:
+        said = f"{ {True: 'yes', False: 'no', None: '?'}[row['planned']] } ({row['confidence']})"
+        assert any(line.split()[:1] == [str(row["generation"])] and said in line for line in lines), row

@@ -185,7 +185,7 @@ def test_records_and_groups_come_over(spark: Any, kafka_broker: Any, unique_name
     for group, offsets in positions.items():
         commit(servers, group, wide, offsets)
     planned = migration(servers, wide, narrow, partitioner=partitioner, records_max=250)
-    forecast = MigrationRun(spark, planned).forecast()
+    forecast = MigrationRun(spark, replace(planned, records_max=RECORDS)).forecast()
     migrated = MigrationRun(spark, planned).copy()
     assert forecast == migrated
     target = read(servers, narrow, NARROW)
@@ -234,6 +234,8 @@ def test_a_run_that_was_interrupted_continues(spark: Any, kafka_broker: Any, uni
 
     def interrupt(progress: Progress) -> None:
         if progress.done:
+            with pytest.raises(MigrationError, match=f"^another ottla migrate .* writes into {narrow}: wait until it has ended"):
+                MigrationRun(spark, planned).copy()
             raise Interrupted
 
     with pytest.raises(Interrupted):
@@ -311,7 +313,7 @@ class Clock:
 
 
 @pytest.mark.usefixtures("quick_workers")
-def test_a_killed_command_continues(spark: Any, unique_name: Callable[[str], str]) -> None:
+def test_a_killed_command_continues(spark: Any, unique_name: Callable[[str], str], tmp_path: Path) -> None:
     wide, narrow = unique_name("wide"), unique_name("narrow")
     with Broker() as broker:
         servers = broker.bootstrap_servers
@@ -321,12 +323,19 @@ def test_a_killed_command_continues(spark: Any, unique_name: Callable[[str], str
         command = [sys.executable, "-m", "ottla", "migrate", wide, narrow, "--bootstrap-server", servers, *options]
         options_of_java = " ".join((*QUICK_START_OPTIONS, *archive_options(spark_archive(CHECKOUT / ".cache"))))
         environment = {**os.environ, "JAVA_HOME": str(find_java_home()), "SPARK_SUBMIT_OPTS": options_of_java}
-        with subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.DEVNULL) as process:
+        with (
+            open(tmp_path / "stderr", "w") as stderr,
+            subprocess.Popen(command, env=environment, start_new_session=True, stderr=stderr) as process,
+        ):
             wait_until(
                 lambda: records_in(servers, narrow) or process.poll() is not None, "the first records in the target", rest, seconds=240
             )
             os.killpg(process.pid, signal.SIGKILL)
         assert records_in(servers, narrow) < 8_000
+        steps = "Spark starts", f"planning, what {narrow} has is read", *(f"{share} % of 8000 offsets" for share in range(0, 100, 10))
+        said = (tmp_path / "stderr").read_text().splitlines()
+        assert len(said) >= 3
+        assert said == [f"migrating {wide} to {narrow}: {step}" for step in steps][: len(said)]
         MigrationRun(spark, migration(servers, wide, narrow, groups=())).copy()
         check_copy(read(servers, wide, WIDE), read(servers, narrow, NARROW))
 

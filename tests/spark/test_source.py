@@ -3,6 +3,7 @@
 What it shares with the JVM connector (rows, offsets, failures) is in tests/spark/contract.
 """
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.errors import AnalysisException
+
+from ottla.spark.daemon import LOOKUP
+from ottla.testing.waiting import wait_until
+from tests.support.processes import command_line, process_tree
 
 PARTITIONS = 3
 RECORDS = 30
@@ -53,6 +58,8 @@ def test_any_session_finds_it(spark: Any, kafka_broker: Any, topic: str):
     frame = _reader(plain, kafka_broker.bootstrap_servers, topic).load()
     assert frame.rdd.getNumPartitions() == PARTITIONS
     assert _places(frame.where("partition = 1")) == [(1, offset) for offset in range(RECORDS)]
+    # The processes in which Spark looked for it have ended.
+    wait_until(lambda: LOOKUP not in "\n".join(map(command_line, process_tree(os.getpid()))), LOOKUP)
 
 
 def test_filters_decide_what_is_fetched_and_cores_in_how_many_tasks(spark: Any, kafka_broker: Any, topic: str, start_ms: int):

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,8 +13,10 @@ from chispa.schema_comparer import assert_schema_equality
 from ottla.groups.events import GroupEvent
 from ottla.groups.log.arrow.decoder import GroupRecordDecoder
 from ottla.groups.log.records import EvidenceDecoder
+from ottla.history.incidents import find_incidents
 from ottla.history.sources.group_events import evidence_of_event
 from ottla.history.sources.group_records import GroupRecords, ReadCounts
+from ottla.history.story.incident_texts import incident_dict, utc_text
 from ottla.history.verdicts.judging import judge
 from ottla.history.verdicts.verdict import Verdict
 from ottla.protocol.model import Record
@@ -21,7 +24,7 @@ from ottla.protocol.records.batch import encode_batch
 from ottla.spark.pipelines.verdicts import GROUP_RECORDS, PIPELINE
 from ottla.spark.runner.pipeline_run import run
 from ottla.spark.runner.text_table import table_text
-from ottla.spark.schemas import GROUP_EVENTS_TOPIC, KAFKA, VERDICTS
+from ottla.spark.schemas import GROUP_EVENTS_TOPIC, INCIDENTS, KAFKA, VERDICTS
 from tests.support.kit.offsets_topic_records import (
     Pair,
     classic_group,
@@ -139,6 +142,19 @@ def as_row(verdict: Verdict) -> dict[str, Any]:
 
 def event(at_ms: int, group: str, kind: str, generation: int, **more: Any) -> GroupEvent:
     return GroupEvent(at_ms=at_ms, group=group, kind=kind, generation=generation, state_from="Stable", state_to="", **more)
+
+
+def test_the_incidents_are_those_of_the_command(spark: Any) -> None:
+    rng = random.Random(20261128)
+    records = in_order(*(classic(rng, f"classic-{n}") for n in range(12)), *(consumer(rng, f"consumer-{n}") for n in range(4)))
+    found = run(PIPELINE, {"group_records": rows_of(spark, records), "group_events_if_any": events_of(spark, [])})["incidents"]
+    assert_schema_equality(found.schema, INCIDENTS, ignore_nullable=True)
+    rows = [row.asDict(recursive=True) for row in found.collect()]
+    wanted = find_incidents(verdict for verdicts in plain(records, []).values() for verdict in verdicts)
+    assert len(wanted) > 10
+    assert sorted(row["sentence"] for row in rows) == sorted(incident_dict(each, time_text=utc_text)["sentence"] for each in wanted)
+    counts = Counter((each.kind.value, each.groups, each.culprits, len(each.verdicts)) for each in wanted)
+    assert Counter((row["incident"], tuple(row["groups"]), tuple(row["culprits"]), len(row["verdicts"])) for row in rows) == counts
 
 
 def test_the_verdicts_are_those_of_the_command(spark: Any) -> None:

@@ -199,6 +199,7 @@ def kafka_python(job: Job, journal: Journal, stop: Stop) -> None:
         fetch_max_wait_ms=100,
         max_poll_records=RECORDS_MAX,
     )
+    consumer.partitions_for_topic(job.topic)  # kafka-python 3.0 would join again for them, and forgets a join in whose midst a poll ends
     while not stop.is_set:
         try:
             found = consumer.poll(timeout_ms=int(POLL_S * 1000))

@@ -19,7 +19,7 @@ PAIRS = [(api.key, version) for api in APIS.values() for version in api.versions
 BATCH = bytes(encode_batch([Record(0, 1, b"k", b"v")]))
 # One value for each field name, so that a request of any API is a plausible one; the rest take kio's defaults.
 VALUES: dict[str, Any] = {
-    "client_software_name": "fuzz", "client_software_version": "1", "acks": -1, "timeout": 100, "transactional_id": None,
+    "client_software_name": "fuzz", "client_software_version": "1", "acks": -1, "timeout": 100, "transactional_id": "x",
     "name": "t", "topic": "t", "group_id": "g", "member_id": "", "session_timeout": 50, "rebalance_timeout": 50,
     "protocol_type": "consumer",
     "generation_id": 1, "generation_id_or_member_epoch": -1, "replica_id": -1, "max_wait": 1, "min_bytes": 1, "max_bytes": 1000,
@@ -38,6 +38,10 @@ VALUES: dict[str, Any] = {
     "partitions": (), "forgotten_topics_data": (), "protocol_name": "range", "topic_id": None, "offset": 0, "leader_epoch": 0,
     "path": "/data", "response_partition_limit": 10,
     "election_type": 0, "replicas": (0,),
+    "v3_and_below_transactional_id": "x", "v3_and_below_producer_id": 0, "v3_and_below_producer_epoch": 0, "verify_only": False,
+    "committed": True, "transaction_result": True, "coordinator_epoch": 0, "transaction_version": 0, "transactional_ids": ("x",),
+    "feature": "group.version", "max_version_level": 1, "allow_downgrade": False, "upgrade_type": 1,
+    "state_filters": ("Empty",), "producer_id_filters": (), "duration_filter": -1, "transactional_id_pattern": "x.*",
 }  # fmt: skip
 NAMES = (
     "t",

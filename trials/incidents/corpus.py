@@ -11,6 +11,7 @@ import io
 import json
 import re
 import socket
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,6 +30,7 @@ from ottla.history.sources.group_records import GroupRecords, ReadCounts
 from ottla.log.files import OsFiles
 from ottla.metadata.topics import CONSUMER_OFFSETS
 from ottla.protocol.records.control import CommittedRecords
+from trials.harness.world import CACHE
 
 # --- labels
 
@@ -189,13 +191,11 @@ def write_run(
 ) -> None:
     """Write the test data of a run. `secrets`: texts of this machine, and what stands for them."""
     directory.mkdir(parents=True, exist_ok=True)
-    masked = {re.escape(secret): stand_in for secret, stand_in in secrets.items()}
-    masked[rf"(?<![\w.+/-]){re.escape(socket.gethostname())}(?![\w.+/=-])"] = "host"
     (directory / LABELS).write_text(to_json(incidents))
     with broker_log.open(errors="replace") as lines:
-        _write_gzip(directory / BROKER_LOG, _mask("".join(broker_lines(lines)), masked))
-    _write_tar(directory / CLIENT_LOGS, {name: _mask(text, masked).encode() for name, text in client_logs.items()})
-    _write_tar(directory / OFFSETS, _offsets_segments(data_directory))
+        _write_gzip(directory / BROKER_LOG, mask("".join(broker_lines(lines)), secrets))
+    write_tar(directory / CLIENT_LOGS, {name: mask(text, secrets).encode() for name, text in client_logs.items()})
+    write_tar(directory / OFFSETS, _offsets_segments(data_directory))
     lines_of_events = "".join(f"{line}\n" for line in events)
     if lines_of_events:
         _write_gzip(directory / EVENTS, lines_of_events)
@@ -226,17 +226,25 @@ def _offsets_segments(data_directory: Path) -> dict[str, bytes]:
     }
 
 
-def _mask(text: str, patterns: Mapping[str, str]) -> str:
-    for pattern, stand_in in patterns.items():
-        text = re.sub(pattern, stand_in, text)
-    return text
+def secrets_of(directory: Path) -> dict[str, str]:
+    """Texts of this machine and of a run in `directory`, and what stands for them in test data."""
+    named = {directory: "/data", CACHE.resolve(): "/cache", sys.prefix: "/venv", sys.base_prefix: "/python", Path.cwd(): "/ottla"}
+    return {str(secret): stand_in for secret, stand_in in named.items()}
+
+
+def mask(text: str, secrets: Mapping[str, str]) -> str:
+    """The text with what stands for each secret, and for the name of this machine."""
+    for secret, stand_in in secrets.items():
+        text = text.replace(secret, stand_in)
+    return re.sub(rf"(?<![\w.+/-]){re.escape(socket.gethostname())}(?![\w.+/=-])", "host", text)
 
 
 def _write_gzip(path: Path, text: str) -> None:
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
-def _write_tar(path: Path, files: Mapping[str, bytes]) -> None:
+def write_tar(path: Path, files: Mapping[str, bytes]) -> None:
+    """Pack files by their names."""
     with tarfile.open(path, "w:xz") as archive:
         for name, data in files.items():
             entry = tarfile.TarInfo(name)

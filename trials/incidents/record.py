@@ -17,9 +17,9 @@ from ottla.history.sources.evidence import Cause
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.testing.raw_client import Disconnected, RawClient
 from trials.harness.runs import Outcome, Results, add_seed_option
-from trials.harness.world import CACHE, add_broker_option
+from trials.harness.world import add_broker_option
 from trials.incidents.actions import ACTIONS, OWN_JVM, set_up
-from trials.incidents.corpus import Incident, halved, lines_by_group, write_run
+from trials.incidents.corpus import Incident, halved, lines_by_group, secrets_of, write_run
 from trials.incidents.group_run import GroupRun, NotStable, Plan
 from trials.incidents.handles import coordinator_of
 from trials.incidents.plan import BROKER_RESTART, JAVA, STORE_ERROR, plans
@@ -229,12 +229,6 @@ def record_into(options: argparse.Namespace, seed: int, directory: Path) -> Outc
         data_directory=cluster.data_directory,
         client_logs=client_logs(world, incidents),
         events=cluster.event_lines(),
-        secrets={
-            str(directory): "/data",
-            str(CACHE.resolve()): "/cache",
-            sys.prefix: "/venv",
-            sys.base_prefix: "/python",
-            str(Path.cwd()): "/ottla",
-        },
+        secrets=secrets_of(directory),
     )
     return Outcome(recorder.failed, f"{len(incidents)} incidents in {options.output / name}")

@@ -5,6 +5,7 @@ A line is a verb, then words, then `key=value` options; durations may be written
     join g - new=m1 protocols=range:flights       a client without a member id; m1 is the id that it gets
     join g m1 protocols=range:flights             the same client, with its id
     join g - new=s1 instance=i1                   a static member
+    join g m1 protocols=range:flights owned=flights/0+1      with what it owns (`owned=`: nothing), as a cooperative member
     sync g m1 gen=1 assignment=m1:flights/0+1     the leader, with the assignment (`;` between members, `,` between topics)
     heartbeat g m1 gen=1
     leave g m1 m2 reason="the consumer is being closed"      or, for an administrator: leave g instance=i1
@@ -13,6 +14,10 @@ A line is a verb, then words, then `key=value` options; durations may be written
     fetch g flights/0    fetch g                  named partitions, or all
     delete-offsets g flights/0    describe g    list states=Stable    delete g    forget flights
     evict g m1 reason=...         expire-member g m1
+    consumer g m1 topics=flights            a member of the consumer protocol joins; also regex=, assignor=, instance=, v0=yes
+    consumer g m1 epoch=2 owned=flights/0+1  its heartbeat, with what it owns (`owned=` nothing); without `owned` it does not say
+    consumer g m1 epoch=-1                  it leaves; a static member with epoch=-2 for now
+    consumer-describe g
 """
 
 import shlex
@@ -21,6 +26,8 @@ from collections.abc import Callable, Mapping, Sequence
 from ottla.groups.classic.leave import ADMIN_REASON
 from ottla.groups.commands import (
     Command,
+    ConsumerGroupDescribe,
+    ConsumerGroupHeartbeat,
     DeleteGroup,
     DescribeGroup,
     EvictMember,
@@ -95,21 +102,27 @@ def _join(reply_to: int, words: Sequence[str], options: Options) -> Command:
         session_timeout_ms=duration_ms(options.get("session", "10s")),
         rebalance_timeout_ms=duration_ms(options.get("rebalance", "60s")),
         protocol_type=protocol_type,
-        protocols=_protocols(options.get("protocols", DEFAULT_PROTOCOLS), is_consumer=is_consumer),
+        protocols=_protocols(
+            options.get("protocols", DEFAULT_PROTOCOLS),
+            owned=_partitions(options["owned"]) if "owned" in options else None,
+            is_consumer=is_consumer,
+        ),
         reason=options.get("reason"),
         require_known_member_id=options.get("old") != "yes",
         supports_skip_assignment=options.get("skip", "yes") == "yes",
         new_member_id=options.get("new", ""),
+        new_uuid=options.get("new", ""),
         client_port=int(options.get("port", "0")),
     )
 
 
-def _protocols(text: str, *, is_consumer: bool) -> tuple[tuple[str, bytes], ...]:
-    """`range:flights,weather/roundrobin:flights`; outside the consumer protocol, and with `raw=yes`, the text itself is the metadata."""
+def _protocols(text: str, *, owned: dict[str, list[int]] | None, is_consumer: bool) -> tuple[tuple[str, bytes], ...]:
+    """`range:flights,weather/roundrobin:flights`; outside the consumer protocol, with `raw=yes`, and after `!` the text is the metadata."""
     protocols = []
     for part in filter(None, text.split("/")):
         name, _, topics = part.partition(":")
-        metadata = encode_subscription(topics.split(",")) if is_consumer else topics.encode()
+        is_raw = not is_consumer or topics.startswith("!")
+        metadata = topics.removeprefix("!").encode() if is_raw else encode_subscription(topics.split(","), owned)
         protocols.append((name, metadata))
     return tuple(protocols)
 
@@ -133,12 +146,17 @@ def _assignments(text: str, *, raw: bool) -> tuple[tuple[str, bytes], ...]:
     assignments = []
     for part in filter(None, text.split(";")):
         member_id, _, assigned = part.partition(":")
-        partitions = {}
-        for piece in filter(None, assigned.split(",") if not raw else ()):
-            topic, _, numbers = piece.partition("/")
-            partitions[topic] = [int(number) for number in numbers.split("+")]
-        assignments.append((member_id, assigned.encode() if raw else encode_assignment(partitions)))
+        assignments.append((member_id, assigned.encode() if raw else encode_assignment(_partitions(assigned))))
     return tuple(assignments)
+
+
+def _partitions(text: str) -> dict[str, list[int]]:
+    """`flights/0+1,weather/0`."""
+    partitions = {}
+    for piece in filter(None, text.split(",")):
+        topic, _, numbers = piece.partition("/")
+        partitions[topic] = [int(number) for number in numbers.split("+")]
+    return partitions
 
 
 def _heartbeat(reply_to: int, words: Sequence[str], options: Options) -> Command:
@@ -149,6 +167,46 @@ def _heartbeat(reply_to: int, words: Sequence[str], options: Options) -> Command
         member_id=words[1],
         instance_id=options.get("instance"),
     )
+
+
+def topic_id(name: str) -> bytes:
+    """The id of a topic of scenarios: its name."""
+    return name.encode().ljust(16, b"\0")[:16]
+
+
+def _consumer(reply_to: int, words: Sequence[str], options: Options) -> Command:
+    epoch = int(options.get("epoch", "0"))
+    is_joining = epoch == 0
+    owned: dict[bytes, set[int]] | None = {} if is_joining or "owned" in options else None
+    for part in filter(None, options.get("owned", "").split(",")):
+        topic, _, numbers = part.partition("/")
+        assert owned is not None
+        owned[topic_id(topic)] = {int(number) for number in numbers.split("+")}
+    topics = options.get("topics")
+    if topics is None and is_joining and "regex" not in options:
+        topics = ""
+    is_first_version = options.get("v0") == "yes"
+    return ConsumerGroupHeartbeat(
+        reply_to=reply_to,
+        group_id=words[0],
+        member_id="" if words[1] == NO_MEMBER_ID else words[1],
+        member_epoch=epoch,
+        instance_id=options.get("instance"),
+        rack_id=options.get("rack"),
+        rebalance_timeout_ms=duration_ms(options["rebalance"]) if "rebalance" in options else 300_000 if is_joining else -1,
+        topics=None if topics is None else frozenset(filter(None, topics.split(","))),
+        regex=options.get("regex"),
+        assignor=options.get("assignor"),
+        owned=owned,
+        client_id=options.get("client", "client"),
+        client_host=options.get("host", "/127.0.0.1"),
+        new_member_id=options.get("new", ""),
+        needs_member_id=not is_first_version,
+    )
+
+
+def _consumer_describe(reply_to: int, words: Sequence[str], _: Options) -> Command:
+    return ConsumerGroupDescribe(reply_to=reply_to, group_id=words[0])
 
 
 def _leave(reply_to: int, words: Sequence[str], options: Options) -> Command:
@@ -185,6 +243,7 @@ def _offset_to_commit(text: str, options: Options) -> OffsetToCommit:
         partition=partition,
         offset=int(offset),
         leader_epoch=int(options.get("epoch", "-1")),
+        topic_id=topic_id(topic) if options.get("ids") == "yes" else bytes(16),
         metadata=metadata if opens else None,
     )
 
@@ -204,6 +263,8 @@ def _fetch(reply_to: int, words: Sequence[str], options: Options) -> Command:
         group_id=words[0],
         topics=tuple((topic, tuple(numbers)) for topic, numbers in topics.items()) or None,
         require_stable=options.get("stable") == "yes",
+        member_id=options.get("member"),
+        member_epoch=int(options.get("epoch", "-1")),
     )
 
 
@@ -253,4 +314,6 @@ _VERBS: Mapping[str, Callable[[int, Sequence[str], Options], Command]] = {
     "forget": _forget,
     "evict": _evict,
     "expire-member": _expire_member,
+    "consumer": _consumer,
+    "consumer-describe": _consumer_describe,
 }

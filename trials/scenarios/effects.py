@@ -1,9 +1,11 @@
 """The effects of one command as the lines of a scenario file: one line for each effect that a client, an operator or the log sees."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.groups.commands import (
     CommitResult,
+    ConsumerGroupDescribeResult,
+    ConsumerGroupHeartbeatResult,
     DeleteResult,
     DescribeResult,
     GroupEffects,
@@ -16,8 +18,17 @@ from ottla.groups.commands import (
     Result,
     SyncResult,
 )
+from ottla.groups.consumer.member import ReconciliationState
 from ottla.groups.events import GroupEvent
-from ottla.groups.log.records import GroupMetadataRecord, GroupRecord
+from ottla.groups.log.records import ConsumerGroupRecord, GroupMetadataRecord, GroupRecord
+from ottla.protocol.coordinator_records import (
+    AssignedTopicPartitions,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue,
+    TargetAssignmentMemberValue,
+    TargetAssignmentMetadataValue,
+)
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.wire.consumer_protocol import parse_assignment, parse_subscribed_topics
 
@@ -33,6 +44,8 @@ API_NAMES: Mapping[type, str] = {
     DescribeResult: "DescribeGroups",
     ListResult: "ListGroups",
     DeleteResult: "DeleteGroups",
+    ConsumerGroupHeartbeatResult: "ConsumerGroupHeartbeat",
+    ConsumerGroupDescribeResult: "ConsumerGroupDescribe",
 }
 
 
@@ -69,8 +82,69 @@ def render_result(result: Result) -> str:
         case ListResult(error=ErrorCode.NONE):
             groups = [f"{each.group_id}={each.state}({each.protocol_type})" for each in result.groups]
             return f"{name} NONE {' '.join(groups)}".rstrip()
+        case ConsumerGroupHeartbeatResult(error=ErrorCode.NONE):
+            assigned = "" if result.assignment is None else f" assignment={_by_id(result.assignment)}"
+            return f"{name} NONE member={result.member_id} epoch={result.member_epoch}{assigned}"
+        case ConsumerGroupDescribeResult(error=ErrorCode.NONE):
+            return f"{name} NONE {_consumer_group(result)}"
+        case ConsumerGroupHeartbeatResult() | ConsumerGroupDescribeResult():
+            return f"{name} {result.error.name}" + ("" if result.message is None else f' "{result.message}"')
         case _:
             return f"{name} {result.error.name}"
+
+
+def _consumer_group(result: ConsumerGroupDescribeResult) -> str:
+    members = [
+        f"{_identity(each.member_id, each.instance_id)}{' classic' if each.is_classic else ''} epoch={each.member_epoch} "
+        f"{','.join(each.topics) or '-'}{f' regex={each.regex}' if each.regex else ''} "
+        f"has={_by_id(each.assignment)} target={_by_id(each.target)}"
+        for each in result.members
+    ]
+    return (
+        f"{result.state} epoch={result.epoch} assigned={result.assignment_epoch} assignor={result.assignor} members=[{', '.join(members)}]"
+    )
+
+
+def _by_id(partitions: Mapping[bytes, Iterable[int]]) -> str:
+    """Topics are named as their ids are (`commands.topic_id`)."""
+    return ",".join(f"{key.rstrip(bytes(1)).decode()}/{'+'.join(map(str, sorted(numbers)))}" for key, numbers in partitions.items()) or "-"
+
+
+def _with_epochs(topics: Iterable[AssignedTopicPartitions]) -> str:
+    return (
+        ",".join(
+            f"{topic.topic_id.rstrip(bytes(1)).decode()}/"
+            + "+".join(f"{number}@{epoch}" for number, epoch in zip(topic.partitions, topic.assignment_epochs or (), strict=True))
+            for topic in topics
+        )
+        or "-"
+    )
+
+
+def _consumer_record(record: ConsumerGroupRecord) -> str:
+    """One of types 3 to 8 and 16, by its number."""
+    name = f" {record.name}" if record.name else ""
+    start, value = f"{record.record_type} {record.group_id}{name}", record.value
+    match value:
+        case None:
+            return f"{start} is deleted"
+        case ConsumerGroupMetadataValue():
+            return f"{start} epoch={value.epoch} hash={'set' if value.metadata_hash else 0}"
+        case ConsumerGroupMemberMetadataValue():
+            options = (("instance", value.instance_id), ("regex", value.subscribed_topic_regex), ("assignor", value.server_assignor))
+            shown = "".join(f" {key}={text}" for key, text in options if text)
+            if value.classic_member_metadata is not None:
+                shown += f" classic={'/'.join(protocol.name for protocol in value.classic_member_metadata.supported_protocols)}"
+            return f"{start} topics={','.join(value.subscribed_topic_names) or '-'}{shown} rebalance={value.rebalance_timeout_ms}"
+        case TargetAssignmentMetadataValue():
+            return f"{start} epoch={value.assignment_epoch} at={value.assignment_timestamp_ms}"
+        case TargetAssignmentMemberValue():
+            return f"{start} {_by_id({topic.topic_id: topic.partitions for topic in value.topic_partitions})}"
+        case ConsumerGroupCurrentMemberAssignmentValue():
+            state = ReconciliationState(value.state).name
+            has, revokes = _with_epochs(value.assigned_partitions), _with_epochs(value.partitions_pending_revocation)
+            return f"{start} {state} epoch={value.member_epoch} previous={value.previous_member_epoch} has={has} revokes={revokes}"
+    return f"{start} topics={','.join(value.topics) or '-'} version={value.version} at={value.timestamp_ms}"
 
 
 def _join(result: JoinResult) -> str:
@@ -111,6 +185,8 @@ def _record(record: GroupRecord) -> str:
             f"group {record.group_id} gen={value.generation} type={value.protocol_type or '-'} "
             f"protocol={value.protocol or '-'} leader={value.leader or '-'} members=[{', '.join(members)}]"
         )
+    if isinstance(record, ConsumerGroupRecord):
+        return _consumer_record(record)
     where = f"offset {record.group_id} {record.topic}/{record.partition}"
     if record.value is None:
         return f"{where} is deleted"

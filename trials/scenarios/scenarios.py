@@ -6,6 +6,7 @@ runs the commands on a new coordinator and compares the effects; with OTTLA_REWR
 Besides the commands of `scenarios.commands` a block may contain:
 
     settings group_max_size=2      the operator's settings; only at the start
+    topics flights=6 weather=2     the topics of the cluster from now on, with their partitions
     wait 10s                       time passes; every timer that fires is shown with its time
     expire                         one complete expiry pass over the offsets
     clock +1h, clock -1h           the time of day jumps; no time passes
@@ -29,12 +30,12 @@ from ottla.coordinator.coordinator import FinishLoading, Resign
 from ottla.groups.classic.states import GroupState
 from ottla.groups.commands import ExpireOffsets, Request
 from ottla.groups.coordinator import GroupCoordinator
-from ottla.groups.settings import GroupSettings
+from ottla.groups.settings import GroupSettings, MigrationPolicy
 from ottla.groups.snapshots import GroupSnapshot
 from ottla.protocol.errors import ErrorCode
 from tests.support.kit.coordinator_shell import CoordinatorShell
 from trials.harness.runs import Outcome, Results
-from trials.scenarios.commands import ScenarioError, duration_ms, parse_command, split_line
+from trials.scenarios.commands import ScenarioError, duration_ms, parse_command, split_line, topic_id
 from trials.scenarios.effects import NONE_LINE, render_effects
 
 NAME = "scenarios"
@@ -55,17 +56,50 @@ class Block:
     effects: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ScenarioTopic:
+    """A topic of the cluster."""
+
+    name: str
+    topic_id: bytes
+    leaders: tuple[int, ...]
+
+
+class ScenarioTopics:
+    """The topics of the cluster: those that a line says."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, ScenarioTopic] = {}
+        self.topics_by_id: dict[bytes, ScenarioTopic] = {}
+        self.topics_version = 0
+        self.topic_versions: dict[str, int] = {}
+        self.topics_created_version = 0
+
+    def set(self, counts: dict[str, int]) -> None:
+        """These are the topics from now on."""
+        self.topics_version += 1
+        if counts.keys() - self.topics.keys():
+            self.topics_created_version = self.topics_version
+        before = {name: len(topic.leaders) for name, topic in self.topics.items()}
+        changed = [name for name in before.keys() | counts.keys() if before.get(name) != counts.get(name)]
+        self.topic_versions.update(dict.fromkeys(changed, self.topics_version))
+        self.topics = {name: ScenarioTopic(name, topic_id(name), (0,) * count) for name, count in counts.items()}
+        self.topics_by_id = {topic.topic_id: topic for topic in self.topics.values()}
+
+
 class Scenario:
     """One coordinator with its log and clock, driven line by line."""
 
     def __init__(self) -> None:
         self._settings = GroupSettings()
+        self._topics = ScenarioTopics()
         self._shell = CoordinatorShell(self._make)
         self._shell.run(FinishLoading(), 0)
         self._now_ms = 0
         self._requests = 0
         self._directives: dict[str, Callable[[list[str], dict[str, str]], list[str]]] = {
             "settings": self._set,
+            "topics": self._set_topics,
             "wait": self._wait,
             "expire": self._expire,
             "append-fails": self._append_fails,
@@ -95,13 +129,19 @@ class Scenario:
         return render_effects(effects)
 
     def _make(self) -> GroupCoordinator:
-        return GroupCoordinator(self._settings)
+        return GroupCoordinator(self._settings, topics=self._topics)
+
+    def _set_topics(self, _: list[str], options: dict[str, str]) -> list[str]:
+        self._topics.set({name: int(count) for name, count in options.items()})
+        return []
 
     def _set(self, _: list[str], options: dict[str, str]) -> list[str]:
         known = {field.name for field in fields(GroupSettings)}
         if not options.keys() <= known:
             raise ScenarioError(f"no such settings: {', '.join(options.keys() - known)}")
-        values: dict[str, Any] = {key: duration_ms(value) for key, value in options.items()}
+        values: dict[str, Any] = {
+            key: MigrationPolicy(value) if key == "consumer_migration_policy" else duration_ms(value) for key, value in options.items()
+        }
         self._settings = replace(self._settings, **values)
         self._shell.restart(self._now_ms)
         return []

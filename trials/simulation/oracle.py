@@ -22,7 +22,7 @@ from ottla.groups.commands import (
     SyncResult,
 )
 from ottla.groups.events import GroupEvent
-from ottla.groups.log.records import GroupMetadataRecord
+from ottla.groups.log.records import GroupMetadataRecord, OffsetRecord
 from ottla.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.consumer_protocol import parse_assignment, parse_subscribed_topics
@@ -65,7 +65,7 @@ class Oracle:
         for record in effects.records:
             if isinstance(record, GroupMetadataRecord):
                 self._check_generation(record)
-            elif record.value is not None:
+            elif isinstance(record, OffsetRecord) and record.value is not None:
                 self._stored_at_ms[record.group_id, record.topic, record.partition] = record.value.commit_timestamp_ms
         for reply in effects.replies:
             self._check_reply(reply)
@@ -93,6 +93,7 @@ class Oracle:
                 left = self._shell.stored.offsets.get(record.group_id)
                 self._require(group is None and not left, f"{record.group_id} expires with {left} and {group}")
                 continue
+            assert isinstance(record, OffsetRecord), f"a classic group wrote {record}"
             where = record.group_id, record.topic, record.partition
             age_ms = now_ms - self._stored_at_ms[where]
             self._require(age_ms >= retention_ms, f"{where} is {age_ms} ms old and expires")

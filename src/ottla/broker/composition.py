@@ -16,9 +16,10 @@ from ottla.broker.api_registry import SERVED_VERSIONS, bind_apis
 from ottla.broker.clock import monotonic_ms, monotonic_s, now_ms
 from ottla.broker.cluster.brokers import Brokers, Node, PartitionOpening
 from ottla.broker.cluster.leadership import Leadership
-from ottla.broker.cluster.topics import ProducerIds, TopicDeletion, Topics
+from ottla.broker.cluster.topics import Coordinators, ProducerIds, TopicDeletion, Topics
 from ottla.broker.coordination.coordinators import BrokerCoordinators, ClusterCoordinators
 from ottla.broker.coordination.groups import GroupEvents, GroupRouter, LoadingBackends, PendingReplies
+from ottla.broker.coordination.transactions import OffsetsMarkers, TransactionalIds, TransactionMarkers, TransactionRouter
 from ottla.broker.fetch.partition_reading import TimestampLookups
 from ottla.broker.fetch.sessions import FetchSessions
 from ottla.broker.metadata_log import MetadataLog, identify
@@ -44,6 +45,7 @@ from ottla.log.checkpoints import CLEAN_SHUTDOWN_FILE
 from ottla.log.file_system import Files
 from ottla.log.files import OsFiles
 from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.transactions.coordinator import TransactionCoordinator, TransactionService, TransactionSettings
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +91,7 @@ class Components:
         self.deletions = CheckpointDeletions((self._checkpoints.write, self.cleaner.write_checkpoint))
         self.log_directory = files.absolute("").rstrip("/") if isinstance(files, OsFiles) else "memory"
         self.health = HealthSampler(self.partitions, self.metadata_log.log, self.cleaner, self.log_directory, clock)
-        self.directory_watch = DirectoryWatch(files, self.partitions, self.metadata_log.log)
+        self.directory_watch = DirectoryWatch(files, self.partitions, self.metadata_log.log, self._checkpoints)
         self._record_code = RecordCheckBackend()
         self.batch_reading = BatchReading(self._record_code.check)
         self.timestamp_lookups = TimestampLookups(self._record_code.find)
@@ -119,28 +121,46 @@ class Components:
         self.coordinators: ClusterCoordinators[GroupCoordinator] = ClusterCoordinators(
             GroupCoordinator.topic, cluster_metadata=self.cluster_metadata
         )
+        self.transaction_coordinators: ClusterCoordinators[TransactionCoordinator] = ClusterCoordinators(
+            TransactionCoordinator.topic, cluster_metadata=self.cluster_metadata
+        )
+        all_coordinators: dict[str, Coordinators] = {
+            GroupCoordinator.topic: self.coordinators,
+            TransactionCoordinator.topic: self.transaction_coordinators,
+        }
         self.groups: dict[int, GroupRouter] = {}
+        self.transactions: dict[int, TransactionRouter] = {}
+        self.transactional_ids = TransactionalIds(topics=self.topics, coordinators=self.transaction_coordinators, routers=self.transactions)
+        self.markers = TransactionMarkers(
+            transactional_ids=self.transactional_ids,
+            topics=self.topics,
+            partitions=self.partitions,
+            clock=self.clock,
+            write_offsets_marker=OffsetsMarkers(self.coordinators, self.cluster_metadata),
+        )
         self.fetch_sessions: dict[int, FetchSessions] = {}
         self.leadership = Leadership(
             metadata_log=self.metadata_log,
             partitions=self.partitions,
             topics=self.topics,
             brokers=self.brokers,
-            coordinators=self.coordinators,
+            coordinators=all_coordinators,
         )
         self.topic_deletion = TopicDeletion(
             metadata_log=self.metadata_log,
             partitions=self.partitions,
             cleaner=self.cleaner,
             deletions=self.deletions,
-            coordinators=self.coordinators,
+            coordinators=all_coordinators,
         )
 
     def _add_node(self, node_id: int) -> Node:
         node = Node(node_id, cluster_metadata=self.cluster_metadata, partitions=self.partitions)
         replies = PendingReplies()
         coordinators = self.coordinators.by_broker[node_id] = BrokerCoordinators(
-            service=GroupService(GroupSettings.from_config(self.config), self.loading_backends.choose),
+            service=GroupService(
+                GroupSettings.from_config(self.config), self.loading_backends.choose, self.cluster_metadata, self.cluster_metadata.configs
+            ),
             node=node,
             topics=self.topics,
             partitions=self.partitions,
@@ -153,10 +173,28 @@ class Components:
             undelivered=self.coordinators.undelivered,
         )
         self.groups[node_id] = GroupRouter(topics=self.topics, coordinators=coordinators, replies=replies)
+        self._add_transactions(node)
         sessions_max = self.config.number("max.incremental.fetch.session.cache.slots")
         self.fetch_sessions[node_id] = FetchSessions(sessions_max, lambda: uuid.uuid4().int % (2**31 - 1) + 1)
         self.brokers.add(node)
         return node
+
+    def _add_transactions(self, node: Node) -> None:
+        replies = PendingReplies()
+        coordinators = self.transaction_coordinators.by_broker[node.id] = BrokerCoordinators(
+            service=TransactionService(TransactionSettings.from_config(self.config), self.producer_ids),
+            node=node,
+            topics=self.topics,
+            partitions=self.partitions,
+            clock=self.clock,
+            timer_clock=self.timer_clock,
+            publish=self.markers.take,
+            replies=replies,
+            event_loop_batch=self.event_loop_batch,
+            loading_executor=self.loading_executor,
+            undelivered=self.transaction_coordinators.undelivered,
+        )
+        self.transactions[node.id] = TransactionRouter(topics=self.topics, coordinators=coordinators, replies=replies)
 
     def add_node(self) -> Node:
         """Add a broker that does not run yet."""
@@ -166,6 +204,7 @@ class Components:
         """Remove a broker that could not be started."""
         self.brokers.remove(node)
         del self.coordinators.by_broker[node.id], self.groups[node.id], self.fetch_sessions[node.id]
+        del self.transaction_coordinators.by_broker[node.id], self.transactions[node.id]
 
     def collaborators(self, node: Node) -> Mapping[str, object]:
         """What the API handlers of one broker may ask for, by the names of their keyword parameters."""
@@ -192,7 +231,6 @@ class Components:
             "leadership": self.leadership,
             "log_directory": self.log_directory,
             "metadata_log": self.metadata_log,
-            "missing_features": self.missing_features,
             "node": node,
             "partition_opening": partition_opening,
             "partitions": self.partitions,
@@ -202,11 +240,14 @@ class Components:
             "served_versions": SERVED_VERSIONS,
             "timestamp_lookups": self.timestamp_lookups,
             "topic_deletion": self.topic_deletion,
+            "transactional_ids": self.transactional_ids,
+            "transactions": self.transactions[node.id],
         }
 
     def dispatcher(self, node: Node) -> Dispatcher:
         """The requests of one broker; after `open`, as the cluster's id is known then."""
-        return Dispatcher(bind_apis(self.collaborators(node)), self.scheduler, is_checked=self.authorizer is not None)
+        apis = bind_apis(self.collaborators(node))
+        return Dispatcher(apis, self.scheduler, self.missing_features, is_checked=self.authorizer is not None)
 
     def servers(self, node: Node, listeners: Iterable[str]) -> dict[str, Server]:
         """The connections of one broker, by listener; after `open`. Raises ConfigError for a limit of a host with an unknown name."""
@@ -239,6 +280,7 @@ class Components:
         self._warn_of_unusable_settings()
         self.log_manager.open()
         self.coordinators.start_all()
+        self.transaction_coordinators.start_all()
 
     def _warn_of_unusable_settings(self) -> None:
         """Invalid settings in the directory do not keep a broker from starting, nor do those that take precedence over what was given."""
@@ -247,6 +289,8 @@ class Components:
             log.warning(
                 "%s: %s; its default is used until it is set again or deleted (kafka-configs --alter)", refused.owner, refused.problem
             )
+        for capped in islice(self.cluster_metadata.configs.capped(), _UNUSABLE_NAMED_MAX):
+            log.warning("%s", capped)
         for overridden in self.cluster_metadata.configs.overridden(self.config.given):
             log.warning("%s", overridden)
         more = sum(1 for _ in unusable)
@@ -256,11 +300,12 @@ class Components:
     async def loaded(self, seconds_max: float) -> None:
         """Wait until every coordinator has read its log, but no longer than that: clients can wait too."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.coordinators.loaded(), seconds_max)
+            await asyncio.wait_for(asyncio.gather(self.coordinators.loaded(), self.transaction_coordinators.loaded()), seconds_max)
 
     def close(self) -> None:
         """Write what is pending, close every log cleanly, and record that on the disk, at the very end. Raises StorageError."""
         self.scheduler.close()
+        self.transaction_coordinators.resign_all()
         self.coordinators.resign_all()
         self.background.cancel()
         self.batch_reading.close()

@@ -43,6 +43,8 @@ START_TIMEOUT_S = 60
 class Embedded:
     """Brokers of this process, from `start` to `stop`; see `Broker` and `Cluster` for what the arguments mean."""
 
+    _topics_at_once = False
+
     def __init__(
         self,
         data_dir: str | Path | None,
@@ -72,6 +74,9 @@ class Embedded:
         self._ports: Ports = {}
         # Memory lives as long as the object: after stop() and start(), the data is still there.
         self._files: Files | None = MemoryFiles() if data_dir is None else None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {'not running' if self._task is None else self.bootstrap_servers}>"
 
     def _running(self) -> BrokerTask:
         if self._task is None:
@@ -161,6 +166,7 @@ class Embedded:
             task = self._starting = BrokerTask(
                 self._data_dir, self._config, self._listen, self._on_group_event, self._files, self._metrics, self._brokers, self._ports
             )
+            task.cluster.topics.are_shown_at_once = self._topics_at_once
             loop.run_until_complete(task.start())
             self._task = task
             ready.set()

@@ -295,6 +295,8 @@ class MetadataLog:
 
     def _append_values(self, values: Sequence[bytes]) -> None:
         now = self._clock()
+        # Records that were written and cannot be synced end the log: so nothing is written where that can be known before.
+        self._log.check_access()
         self._log.append_records([Record(0, now, None, value) for value in values], now_ms=now)
         self._log.flush()
         self._checkpoints.note_durable(_NAME, self._log.recovery_point)

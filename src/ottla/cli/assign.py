@@ -20,6 +20,7 @@ from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import DescribedGroup, DescribedMember, DescribedTopic, Failure
 from ottla.client.errors import ClientError
 from ottla.groups.assignors import Assignment, Assignor, Racks, Subscriber, find_assignor
+from ottla.groups.assignors._checks import checked_assignment
 from ottla.groups.assignors._legacy import LEGACY_ASSIGNORS
 from ottla.protocol.errors import PeerError
 from ottla.protocol.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, NO_GENERATION, parse_subscription
@@ -230,13 +231,13 @@ def outcome(assignor: Assignor, state: State, before: Mapping[str, Mapping[str, 
 
 
 def complete_assignment(assignor: Assignor, state: State) -> tuple[Assignment, int]:
-    """The assignment after as many rebalances as the assignor needs, and how many those are."""
+    """The assignment after as many rebalances as the assignor needs, and how many those are. Raises AssignorError."""
     members = state.members
-    assignment = assignor.assign(members, state.partitions, state.racks)
+    assignment = checked_assignment(assignor, members, state.partitions, state.racks)
     rebalances = 1
     while assignor.is_cooperative and _revokes(members, assignment) and rebalances < REBALANCES_MAX:
         members = with_ownership(members, assignment)
-        assignment = assignor.assign(members, state.partitions, state.racks)
+        assignment = checked_assignment(assignor, members, state.partitions, state.racks)
         rebalances += 1
     return assignment, rebalances
 

@@ -92,7 +92,9 @@ class QueuedHandler(logging.Handler):
             try:
                 view = view[os.write(self._descriptor, view) :]
             except BlockingIOError:  # another process that shares the descriptor made it non-blocking
-                select.select([], [self._descriptor], [])
+                writable = select.poll()  # `select` takes no descriptor above 1,023
+                writable.register(self._descriptor, select.POLLOUT)
+                writable.poll()
 
 
 LINE_BYTES_MAX = 65_536

@@ -8,6 +8,7 @@ import os
 import re
 import select
 import stat
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ from ottla.text import printable
 CLIENT_ID: Final = "ottla-consume"
 NO_GROUP: Final = "ottla-consume"
 """The group's name where there is none; no request has it."""
-_FROM_OPTIONS: Final = frozenset({"group.id", "on_commit", "enable.partition.eof", "enable.auto.offset.store"})
+_FROM_OPTIONS: Final = frozenset({"group.id", "group.protocol", "on_commit", "enable.partition.eof", "enable.auto.offset.store"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,7 @@ class ConsumerSource:
     is_member: bool = False
     reset: str = "earliest"
     isolation_level: str | None = None
+    protocol: str | None = None
     command_config: str | None = None
     config: Sequence[tuple[str, str]] = field(default=())
 
@@ -54,6 +56,8 @@ def consumer_properties(source: ConsumerSource) -> Mapping[str, Any]:
     in_file = {} if source.command_config is None else read_client_properties(source.command_config, *(OWN - _FROM_OPTIONS))
     properties = {"client.id": CLIENT_ID, "auto.offset.reset": source.reset, **in_file, **given}
     properties |= {"bootstrap.servers": source.bootstrap_server, "group.id": source.group or NO_GROUP}
+    if source.protocol is not None:
+        properties["group.protocol"] = source.protocol
     if source.isolation_level is not None:
         properties["isolation.level"] = source.isolation_level
     if not source.is_member:
@@ -362,6 +366,8 @@ def write_all(data: bytes, stop: StopRequest, descriptor: int = STDOUT) -> None:
 
 LOOKUP_S: Final = 15.0
 """How long a request at the start may take."""
+SILENT_S: Final = 3.0
+"""How long it may take without a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,10 +394,21 @@ def run(
     """Print records until a limit, a signal, or the end of the pipe that they are written to; the exit status: 1 after an error, else 0."""
     progress = RecordProgress(err, is_shown=shows_progress, clock=clock)
     problem: str | None = None
+
+    def on_error(error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            progress.say(f"{error.str()}: waiting for one of them (Ctrl-C ends)")
+
+    waiting = threading.Timer(SILENT_S, progress.say, [f"waiting for the brokers at {printable(options.source.bootstrap_server)}"])
+    waiting.daemon = True
     try:
-        with make_consumer(consumer_properties(options.source)) as consumer:
+        with make_consumer({**consumer_properties(options.source), "error_cb": on_error}) as consumer:
             ends = PartitionEnds()
-            _begin(consumer, options, ends)
+            waiting.start()
+            try:
+                _begin(consumer, options, ends)
+            finally:
+                waiting.cancel()
             # Before this, a signal ends the process at once, and so does one while the consumer is closed.
             with StopRequest() as stop:
                 reading = Reading(
@@ -405,6 +422,8 @@ def run(
                     clock=clock,
                 )
                 reading.run(options.limits)
+    except UnicodeEncodeError:
+        raise  # a name that is no text, which the program says
     except (CommandFailed, ValueError) as error:
         problem = str(error)
     except KafkaException as error:

@@ -1,21 +1,24 @@
-"""One run of `ottla diagnose`: reads the sources, judges every rebalance, prints the verdicts.
+"""One run of `ottla diagnose`: reads the sources, judges every rebalance, prints the incidents, or the verdicts.
 
-The sources that a command line names are read here for every command that tells the history of groups. The table of verdicts has one line
-each, as wide as the terminal, and a line with the date where the day changes.
+The sources that a command line names are read here for every command that tells the history of groups.
 """
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from ottla.cli.clusters import CommandFailed, client_settings, of_error
+from ottla.cli.incident_screen import first_screen
+from ottla.cli.text_tables import WIDTH, table, wrapped
 from ottla.client.errors import ClientError
+from ottla.history.incidents import find_incidents
 from ottla.history.patterns import sentences
 from ottla.history.reading import Gathered, Sources, gather
 from ottla.history.sources.evidence import SourceError
+from ottla.history.story.incident_texts import YES_NO, incident_dict
 from ottla.history.verdicts.judging import judge
 from ottla.history.verdicts.verdict import AVOIDED, Verdict
 from ottla.protocol.errors import PeerError
@@ -30,11 +33,6 @@ OTHER_SOURCES: Final = (
     "The lines of the group coordinator are in the broker's log of level INFO; a cluster's history is in its offsets topic and in the "
     "archives of `ottla watch`."
 )
-
-WIDTH: Final = 80
-"""Columns of a terminal, and of files and pipes. A wider terminal shows more of the names."""
-_YES_NO: Final = {True: "yes", False: "no", None: "?"}
-_NAME_MIN: Final = 6
 
 OK: Final = 0
 NOTHING_FOUND: Final = 1
@@ -85,76 +83,31 @@ def verdict_table(verdicts: Sequence[Verdict], *, zone: tzinfo, width: int = WID
     """The lines, in the order of the verdicts; the group has a column where there are several."""
     several = len({verdict.group for verdict in verdicts}) > 1
     titles = ["started", *(["group"] if several else []), "gen", "cause", "sure", "planned", "avoidable", "who"]
-    rows = [_cells(verdict, zone, several=several) for verdict in verdicts]
-    widths = _widths(titles, rows, width)
-    lines = [_line(titles, widths)]
-    day = None
-    for verdict, row in zip(verdicts, rows, strict=True):
-        date = datetime.fromtimestamp(verdict.started_ms / 1000, zone).date()
-        if date != day:
-            lines.append(str(date))
-            day = date
-        lines.append(_line(row, widths))
-    return lines
+    times = [datetime.fromtimestamp(verdict.started_ms / 1000, zone) for verdict in verdicts]
+    return table(titles, times, [_cells(verdict, several=several) for verdict in verdicts], width)
 
 
-def _cells(verdict: Verdict, zone: tzinfo, *, several: bool) -> list[str]:
-    started = datetime.fromtimestamp(verdict.started_ms / 1000, zone)
+def _cells(verdict: Verdict, *, several: bool) -> list[str]:
     return [
-        started.strftime("%H:%M:%S"),
         *([printable(verdict.group)] if several else []),
         "-" if verdict.generation is None else str(verdict.generation),
         verdict.cause.value,
         verdict.confidence.name.lower(),
-        _YES_NO[verdict.planned],
-        "avoided" if verdict.kind == AVOIDED else _YES_NO[verdict.avoidable],
+        YES_NO[verdict.planned],
+        "avoided" if verdict.kind == AVOIDED else YES_NO[verdict.avoidable],
         "-" if verdict.who is None else printable(verdict.who.label),
     ]
 
 
-def _widths(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[int]:
-    """As wide as the longest text; names share what the other columns leave."""
-    widths = [max(len(row[at]) for row in (titles, *rows)) for at in range(len(titles))]
-    names = [at for at, title in enumerate(titles) if title in ("group", "who")]
-    left = width - sum(wanted for at, wanted in enumerate(widths) if at not in names) - (len(titles) - 1)
-    for position, at in enumerate(names):
-        share = left // (len(names) - position)
-        widths[at] = min(widths[at], max(_NAME_MIN, share))
-        left -= widths[at]
-    return widths
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return " ".join(_cut(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
-
-
-def _cut(text: str, width: int) -> str:
-    """Names mostly differ at the end: what is left out is their middle."""
-    if len(text) <= width:
-        return text
-    end = width // 2
-    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
-
-
-def wrapped(text: str) -> Iterator[str]:
-    """A sentence in lines of the table's width, the later ones indented."""
-    line = "-"
-    for word in text.split():
-        if len(line) + 1 + len(word) > WIDTH:
-            yield line
-            line = " "
-        line += f" {word}"
-    yield line
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiagnoseOptions:
-    """What to read, and which verdicts to print: those of rebalances that started in [since_ms, until_ms)."""
+    """What to read, and what to print of rebalances that started in [since_ms, until_ms): incidents, or each rebalance."""
 
     sources: SourceOptions
     since_ms: int | None = None
     until_ms: int | None = None
     as_json: bool = False
+    as_rebalances: bool = False
 
 
 def run(options: DiagnoseOptions, *, zone: tzinfo, out: TextIO, err: TextIO) -> int:
@@ -170,10 +123,14 @@ def run(options: DiagnoseOptions, *, zone: tzinfo, out: TextIO, err: TextIO) -> 
         if not options.sources.groups or group in options.sources.groups
     }
     verdicts = [verdict for of_group in by_group.values() for verdict in of_group]
+    incidents = [] if options.as_rebalances else find_incidents(verdicts)
     if options.as_json:
-        _print_json(verdicts, gathered, out, err)
-    else:
+        lines = [incident_dict(each, time_text=lambda at_ms: time_text(at_ms, zone)) for each in incidents]
+        _print_json([*lines, *(verdict.to_dict() for verdict in verdicts)], gathered, out, err)
+    elif options.as_rebalances or not verdicts:
         _print_text(by_group, gathered, zone, out)
+    else:
+        out.write("\n".join(first_screen(incidents, zone=zone, width=_width_of(out)).lines) + "\n")
     if not verdicts:
         err.write(f"{_why_nothing(gathered, options)}\n")
         return NOTHING_FOUND
@@ -185,26 +142,34 @@ def _is_wanted(verdict: Verdict, options: DiagnoseOptions) -> bool:
     return (since_ms is None or verdict.started_ms >= since_ms) and (until_ms is None or verdict.started_ms < until_ms)
 
 
-def _print_json(verdicts: Sequence[Verdict], gathered: Gathered, out: TextIO, err: TextIO) -> None:
-    for verdict in verdicts:
-        out.write(json.dumps(verdict.to_dict()) + "\n")
+def time_text(at_ms: int, zone: tzinfo) -> str:
+    """A time of day, with its date."""
+    return datetime.fromtimestamp(at_ms / 1000, zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _print_json(lines: Sequence[Mapping[str, Any]], gathered: Gathered, out: TextIO, err: TextIO) -> None:
+    for line in lines:
+        out.write(json.dumps(line) + "\n")
     for note in gathered.notes:
         err.write(f"{note}\n")
+
+
+def _width_of(out: TextIO) -> int:
+    return max(WIDTH, shutil.get_terminal_size().columns) if out.isatty() else WIDTH
 
 
 def _print_text(by_group: dict[str, list[Verdict]], gathered: Gathered, zone: tzinfo, out: TextIO) -> None:
     everything = sorted((verdict for of_group in by_group.values() for verdict in of_group), key=_started_ms)
     if everything:
-        width = max(WIDTH, shutil.get_terminal_size().columns) if out.isatty() else WIDTH
-        out.write("\n".join(verdict_table(everything, zone=zone, width=width)) + "\n")
+        out.write("\n".join(verdict_table(everything, zone=zone, width=_width_of(out))) + "\n")
 
-    def time_text(at_ms: int) -> str:
+    def time_of_day(at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms / 1000, zone).strftime("%H:%M:%S")
 
     for group, verdicts in by_group.items():
         if verdicts:
             out.write(f"\n{printable(group)}\n")
-            for sentence in sentences(verdicts, time_text=time_text):
+            for sentence in sentences(verdicts, time_text=time_of_day):
                 out.write("\n".join(wrapped(printable(sentence))) + "\n")
     if gathered.notes:
         out.write("\nWhat was read\n")

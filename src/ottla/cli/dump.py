@@ -26,6 +26,7 @@ from ottla.protocol.model import Record
 from ottla.protocol.record_codec import DecodedRecord, JsonValue, UnknownRecord, decode_record, record_json
 from ottla.protocol.records.batch import CODEC_MASK, NO_SEQUENCE, BatchHeader
 from ottla.protocol.records.compression import Codec
+from ottla.text import printable
 
 
 class RecordContents(Enum):
@@ -154,7 +155,8 @@ class TextPrinter:
             case OldBatchItem():
                 self._out.write(_old_batch_line(item))
             case RecordItem():
-                self._out.write(self._record_line(item))
+                line = self._record_line(item)
+                self._out.write(_for_terminal(line) if self._out.isatty() else line)
             case Entry(values):
                 self._out.write(_entry_line(values))
 
@@ -196,6 +198,11 @@ class TextPrinter:
                 value = "<DELETE>" if found["value"] is None else compact_json(found["value"])
         words = [f"{name}: {text}" for name, text in (("key", key), ("payload", value)) if text is not None]
         return prefix + " ".join(words) if words else ""
+
+
+def _for_terminal(line: str) -> str:
+    """Escape what could control the terminal; files and pipes get the bytes as Kafka's tool writes them."""
+    return "".join(each if each in "\n\t" else printable(each) for each in line)
 
 
 def _batch_line(item: BatchItem) -> str:

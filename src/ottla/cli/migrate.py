@@ -120,15 +120,16 @@ def execute(order: MigrationOrder, work: "Callable[[MigrationRun], T]") -> T:
     """The result of `work` with a run in a new session, which is stopped again. Raises click.ClickException with a sentence."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
-    from ottla.cli.pipeline import own_sentence
+    from ottla.cli.pipeline import java_output, own_sentence
     from ottla.client.errors import ClientError
     from ottla.spark.migration.job import MigrationRun
-    from ottla.spark.migration.values import MigrationError
+    from ottla.spark.migration.values import MigrationError, Progress
     from ottla.spark.sessions import OWN_QUERIES, SessionError, session
 
     try:
-        with progress_bar(order.what) as report:
-            spark = session("ottla-migrate", master=f"local[{order.cores},1]", settings=OWN_QUERIES)
+        with java_output() as stderr, progress_bar(order.what) as report:
+            report(Progress(0, 0, doing="Spark starts"))
+            spark = session("ottla-migrate", master=f"local[{order.cores},1]", settings=OWN_QUERIES, stderr=stderr)
             # Java would print what is raised here, too, and each task that it gives up.
             spark.sparkContext.setLogLevel("OFF")
             with _quiet_interrupts():
@@ -175,17 +176,31 @@ class RateColumn(ProgressColumn):
 
 @contextmanager
 def progress_bar(what: str) -> "Iterator[Report]":
-    """A bar with the share of the records that were read, records per second and the time that is left; nothing but on a terminal."""
+    """A bar with the share of the records that were read, records per second and the time that is left; elsewhere than on a terminal a line
+    for each step, and for each tenth of the records."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), RateColumn(), TimeRemainingColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
 
         printed: Mapping[str, int] | None = None
+        doing = ""
+        tenths = -1
 
         def report(progress: "Progress") -> None:
-            nonlocal printed
+            nonlocal printed, doing, tenths
             waits = f", waits for {progress.waits_for}" if progress.waits_for else ""
-            bar.update(task, description=f"{what}{waits}", completed=progress.done, total=progress.total or None)
+            if progress.doing != doing and progress.doing and not bar.console.is_terminal:
+                click.echo(f"{what}: {progress.doing}", err=True)
+            doing = progress.doing
+            if progress.total and not doing and progress.done * 10 // progress.total > tenths and not bar.console.is_terminal:
+                tenths = progress.done * 10 // progress.total
+                click.echo(f"{what}: {10 * tenths} % of {progress.total} offsets", err=True)
+            bar.update(
+                task,
+                description=f"{what}{waits}" if not doing else f"{what}: {doing}",
+                completed=progress.done,
+                total=progress.total or None,
+            )
             if progress.replay and progress.replay != printed:
                 printed = progress.replay
                 again = ", ".join(f"{printable(group)} {count}" for group, count in printed.items())

@@ -7,13 +7,14 @@ stages that are done, or the offsets at which a query's last micro-batch ended.
 import json
 import re
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 import click
 from rich.console import Console
@@ -75,6 +76,19 @@ class Bar:
     def _watch(self) -> None:
         while not self._ended.wait(_UPDATE_S):
             self._progress.update(self._task, completed=self._share_done())
+
+
+@contextmanager
+def java_output() -> Iterator[IO[bytes]]:
+    """A file for what Java and its workers print at every start; an error that is raised has the end of it as a note."""
+    from ottla.spark.sessions import printed
+
+    with tempfile.TemporaryFile() as stderr:
+        try:
+            yield stderr
+        except Exception as error:
+            error.add_note(f"Java and its workers printed: {printed(stderr)}")
+            raise
 
 
 _OURS: Final = re.compile(r"\bottla\.[\w.]+(?:Error|Exception): ([^\n]+)")
@@ -161,8 +175,8 @@ def execute(order: PipelineOrder) -> None:
         # Before Spark starts, which takes its time.
         check_brokers(order.bootstrap_servers, order.properties)
         console = Console(stderr=True)
-        with Bar(console, "Spark starts") as bar:
-            spark = session(f"ottla pipeline {order.name}", master=f"local[{order.cores}]", settings=OWN_QUERIES)
+        with java_output() as stderr, Bar(console, "Spark starts") as bar:
+            spark = session(f"ottla pipeline {order.name}", master=f"local[{order.cores}]", settings=OWN_QUERIES, stderr=stderr)
             inputs = ClusterInputs(spark=spark, bootstrap_servers=order.bootstrap_servers, properties=order.properties, topics=order.topics)
             try:
                 run = PipelineRun(pipeline=order.pipeline, inputs=inputs, tables=_tables(spark, order), groups=order.groups)

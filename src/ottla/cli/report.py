@@ -1,6 +1,6 @@
 """`ottla report`: reads the sources, makes the stories of the groups, and writes them as a page or as JSON.
 
-Lag comes from the table `lag_history` of the pipeline `lag` (docs/pipelines.md).
+Lag comes from the table `lag_history` of the pipeline `lag` (docs/pipelines.md), or from the looks in archives of `ottla watch`.
 """
 
 import json
@@ -8,22 +8,19 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from ottla.cli.clusters import CommandFailed
 from ottla.cli.diagnose import OTHER_SOURCES, SourceOptions, read_sources
 from ottla.console.report.report import Report
-from ottla.history.reading import Gathered
+from ottla.history.lag import LagSample, lag_history, lag_of_archives
+from ottla.history.reading import Gathered, directories
 from ottla.history.story.arrays import LagHistory
 from ottla.history.story.stories import StoryOptions
-from ottla.protocol.model import TopicPartition
 from ottla.text import printable
 
-SAMPLES_MAX: Final = 1_440
-STEPS_MS: Final = (250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 900_000, 3_600_000, 86_400_000)
-"""The smallest of these with at most so many samples is taken: a minute for a day."""
 COLUMNS: Final = ("group", "topic", "partition", "at", "lag")
 
 
@@ -44,31 +41,10 @@ def read_lag_table(directory: Path) -> dict[str, LagHistory]:
     if missing:
         raise LagTableError(f"{directory} is no table lag_history: it has no column {', '.join(missing)}")
     table = table.set_column(table.column_names.index("at"), "at", table["at"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()))
-    by_group: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    by_group: dict[str, list[LagSample]] = defaultdict(list)
     for row in zip(*(table[name].to_pylist() for name in COLUMNS), strict=True):
-        by_group[row[0]].append(row[1:])
-    return {group: _history(rows) for group, rows in by_group.items()}
-
-
-def _history(rows: list[tuple[Any, ...]]) -> LagHistory:
-    times = [at_ms for _, _, at_ms, _ in rows]
-    from_ms, to_ms = min(times), max(times)
-    step_ms = next((step for step in STEPS_MS if (to_ms - from_ms) // step < SAMPLES_MAX), STEPS_MS[-1])
-    count = min(SAMPLES_MAX, (to_ms - from_ms) // step_ms + 1)
-    found: dict[TopicPartition, list[int]] = {}
-    for topic, partition, at_ms, lag in sorted(rows, key=lambda row: row[2]):
-        samples = found.setdefault(TopicPartition(topic, partition), [-1] * count)
-        at = min(count - 1, (at_ms - from_ms) // step_ms)
-        samples[at] = max(samples[at], -1 if lag is None else max(0, lag))
-    return LagHistory(from_ms, step_ms, {partition: _filled(samples) for partition, samples in found.items()})
-
-
-def _filled(samples: list[int]) -> list[int]:
-    """With the last known value where there is none."""
-    last = -1
-    for at, sample in enumerate(samples):
-        last = samples[at] = last if sample < 0 else sample
-    return samples
+        by_group[row[0]].append(LagSample(*row[1:]))
+    return {group: lag_history(samples) for group, samples in by_group.items()}
 
 
 STDOUT = "-"
@@ -103,7 +79,8 @@ def run(options: ReportOptions, *, zone: tzinfo) -> None:
     """Write the report. Raises click.ClickException with a sentence where a source cannot be read or shows nothing."""
     try:
         gathered = read_sources(options.sources, zone=zone)
-        lag = {} if options.lag_history is None else read_lag_table(options.lag_history)
+        archives = [directory for pattern in options.sources.archives for directory in directories(pattern)]
+        lag = lag_of_archives(archives) | ({} if options.lag_history is None else read_lag_table(options.lag_history))
     except (CommandFailed, LagTableError) as error:
         raise click.ClickException(printable(str(error))) from error
     report = Report.of_evidence(gathered.evidence, options=options.stories, lag=lag, note=_note(gathered, options))

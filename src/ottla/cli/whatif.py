@@ -232,14 +232,11 @@ def run(options: WhatifOptions, *, zone: tzinfo, out: TextIO, err: TextIO) -> in
 
 def answer(options: WhatifOptions, evidence: list[Evidence]) -> list[str]:
     """The lines of the report. Raises ValueError where the evidence does not allow a replay."""
-    wanted = [item for item in evidence if _is_wanted(item.at_ms, options)]
+    until_ms = options.until_ms
+    known = [item for item in evidence if until_ms is None or item.at_ms < until_ms]
     recorded = merge(RECORDED_DEFAULTS, options.recorded)
     if options.at_most is None:
-        found = predict(options.group, wanted, options.settings, recorded)
+        found = predict(options.group, known, options.settings, recorded, since_ms=options.since_ms)
     else:
-        found = find_settings(options.group, wanted, at_most=options.at_most, recorded=recorded)
+        found = find_settings(options.group, known, at_most=options.at_most, recorded=recorded, since_ms=options.since_ms)
     return [json.dumps(to_dict(found))] if options.as_json else list(text(found))
-
-
-def _is_wanted(at_ms: int, options: WhatifOptions) -> bool:
-    return (options.since_ms is None or at_ms >= options.since_ms) and (options.until_ms is None or at_ms < options.until_ms)

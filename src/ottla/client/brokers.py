@@ -23,6 +23,7 @@ from ottla.client.addresses import Address, BrokerEndpoint, parse_addresses
 from ottla.client.deadlines import RETRIABLE, Deadline, DeadlineExceededError, NoBrokerReachedError
 from ottla.client.errors import BrokerUnavailableError, NeverReachedError, RequestFailedError, error_code
 from ottla.client.fetch.leaders import LeaderAndEpoch, PartitionMetadata, TopicMetadata
+from ottla.client.fetch.requests import topic_id_bytes
 from ottla.client.network.connection import BrokerConnection
 from ottla.client.network.connector import connect
 from ottla.client.settings import ClientSettings
@@ -41,16 +42,22 @@ class BrokersAndTopics(NamedTuple):
     controller_id: int = -1
 
 
-def request_metadata(connection: BrokerConnection, topics: Sequence[str] | None) -> BrokersAndTopics:
-    """The cluster as one broker knows it, with `topics`; None: with all topics."""
-    request, response_class = metadata_request(topics, with_ids=connection.speaks(ApiKey.METADATA, WITH_IDS))
+def request_metadata(connection: BrokerConnection, topics: Sequence[str] | None, *, creates: bool = False) -> BrokersAndTopics:
+    """The cluster as one broker knows it, with `topics`; None: with all topics. `creates`: brokers may create topics."""
+    request, response_class = metadata_request(topics, with_ids=connection.speaks(ApiKey.METADATA, WITH_IDS), creates=creates)
     return read_metadata(connection.call(request, response_class))
 
 
-def metadata_request(topics: Sequence[str] | None, *, with_ids: bool, creates: bool = False) -> tuple[Any, Any]:
-    """A request, and the class of its response; `with_ids`: of the version that has topic ids; `creates`: brokers may create topics."""
+def metadata_request(
+    topics: Sequence[str] | None, *, with_ids: bool, creates: bool = False, topic_ids: Sequence[str] = ()
+) -> tuple[Any, Any]:
+    """A request, and the class of its response; `with_ids`: of the version that has topic ids; `creates`: brokers may create topics.
+
+    `topic_ids`: topics by their ids, which that version alone can name.
+    """
     if with_ids:
-        names12 = None if topics is None else tuple(Topic12(topic_id=None, name=TopicName(name)) for name in topics)
+        by_id = tuple(Topic12(topic_id=uuid.UUID(bytes=topic_id_bytes(each)), name=None) for each in topic_ids)
+        names12 = None if topics is None else (*by_id, *(Topic12(topic_id=None, name=TopicName(name)) for name in topics))
         return Request12(topics=names12, allow_auto_topic_creation=creates, include_topic_authorized_operations=False), Response12
     names9 = None if topics is None else tuple(Topic9(name=TopicName(name)) for name in topics)
     request9 = Request9(
@@ -120,7 +127,7 @@ class Brokers:
         bootstrap_timeout_ms: int | None = None,
         connect: Connect = connect,
         clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], None] = time.sleep,
+        pause: Callable[[float], object] = time.sleep,
         rng: Callable[[], float] = _RANDOM.random,
     ) -> None:
         self.settings = settings
@@ -197,13 +204,13 @@ class Brokers:
         """Call one broker; drop its connection after a failure."""
         return self._use(connection, lambda used: used.call(request, response_class))
 
-    def metadata(self, topics: Sequence[str] | None, deadline: Deadline) -> tuple[TopicMetadata, ...]:
-        """The metadata of `topics` (None: all). The request creates no topic; the endpoints in the response are kept."""
-        return self.cluster(topics, deadline).topics
+    def metadata(self, topics: Sequence[str] | None, deadline: Deadline, *, creates: bool = False) -> tuple[TopicMetadata, ...]:
+        """The metadata of `topics` (None: all); the endpoints in the response are kept. `creates`: brokers may create topics."""
+        return self.cluster(topics, deadline, creates=creates).topics
 
-    def cluster(self, topics: Sequence[str] | None, deadline: Deadline) -> BrokersAndTopics:
+    def cluster(self, topics: Sequence[str] | None, deadline: Deadline, *, creates: bool = False) -> BrokersAndTopics:
         """The brokers, the controller and `topics`, as `metadata` requests them."""
-        found = self._call_any(lambda connection: request_metadata(connection, topics), deadline)
+        found = self._call_any(lambda connection: request_metadata(connection, topics, creates=creates), deadline)
         self._endpoints = found.endpoints
         return found
 

@@ -9,26 +9,11 @@ from typing import Final
 
 from ottla.client.backoff import backoff_ms
 from ottla.client.errors import BrokerUnavailableError, ClientError, RequestFailedError, error_code
+from ottla.client.reactions import CALL
 from ottla.client.settings import ClientSettings
 from ottla.protocol.errors import ErrorCode
 
-RETRIABLE: Final = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.LISTENER_NOT_FOUND,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.BROKER_NOT_AVAILABLE,
-    }
-)
+RETRIABLE: Final = frozenset(CALL.named)
 """Errors that another broker, or the same one a little later, may not give."""
 
 
@@ -65,7 +50,7 @@ class Deadline:
         settings: ClientSettings,
         *,
         clock: Callable[[], float],
-        pause: Callable[[float], None],
+        pause: Callable[[float], object],
         rng: Callable[[], float],
     ) -> None:
         self.call = call

@@ -14,7 +14,7 @@ from ottla.text import did_you_mean
 GivenValue = str | int | float
 """What a caller may write in Python: text, a number, True or False."""
 
-OTHER_GROUP_PROTOCOLS = ("group.consumer.", "group.share.", "group.streams.", "group.coordinator.rebalance.protocols")
+OTHER_GROUP_PROTOCOLS = ("group.share.", "group.streams.")
 """Kafka's settings of group protocols that are not served here."""
 
 _ADDRESS = "the address is given with listeners, or with --listen HOST:PORT, in Python with Broker(listen=...)"
@@ -97,6 +97,12 @@ class BrokerConfig:
         assert isinstance(value, float)
         return value
 
+    def items(self, name: str) -> tuple[str, ...]:
+        """The items of a setting that is a list."""
+        value = self._value(name)
+        assert isinstance(value, tuple)
+        return value
+
     def flag(self, name: str) -> bool:
         """The value of a true/false setting."""
         value = self._value(name)
@@ -132,7 +138,7 @@ def _unknown(name: str) -> str:
     if name in TOPIC_SETTINGS:
         return f"{name} is a setting of topics; the broker's default for all of them is {TOPIC_SETTINGS[name].broker_name}"
     if name.startswith(OTHER_GROUP_PROTOCOLS):
-        return f"{name} is about group protocols; this broker has Kafka's classic one and no other (`ottla docs groups`)"
+        return f"{name} is about a group protocol that this broker does not have: it has classic and consumer groups (`ottla docs groups`)"
     if name in KAFKA_BROKER_SETTINGS:
         return f"{name} is a setting of Apache Kafka that this broker does not act on; `ottla docs settings` lists those that it has"
     return f"unknown setting {shown(name)}{did_you_mean(name, BROKER_SETTINGS) or ';'} `ottla docs settings` lists them"

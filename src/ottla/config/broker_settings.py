@@ -12,6 +12,9 @@ PARTITIONS_PER_TOPIC_MAX = 10_000
 """A request for more is a mistake or an attack: refused with INVALID_PARTITIONS."""
 _PARTITIONS_BOUND = ", the most partitions that a topic may have here"
 
+CONSUMER_ASSIGNORS = ("uniform", "range")
+"""The assignors of consumer groups, the default first."""
+
 _OWN_BROKER_SETTINGS = (
     number_setting(ConfigType.INT, "node.id", 1, "The broker's number in the cluster.", 0),
     Setting(
@@ -85,6 +88,63 @@ _OWN_BROKER_SETTINGS = (
         ConfigType.INT, "group.initial.rebalance.delay.ms", 0, "How long a new group waits for more members, in ms (Apache Kafka: 3000)."
     ),
     number_setting(ConfigType.INT, "group.max.size", INT_MAX, "Most members of one group.", 1),
+    Setting(
+        name="group.coordinator.rebalance.protocols",
+        type=ConfigType.LIST,
+        default="classic,consumer",
+        doc="The group protocols that are served; classic must be one of them (Apache Kafka: also streams).",
+        choices=("classic", "consumer"),
+    ),
+    number_setting(
+        ConfigType.INT, "group.consumer.session.timeout.ms", 45000, "How long a member of a consumer group may be silent, in ms.", 1
+    ),
+    number_setting(ConfigType.INT, "group.consumer.min.session.timeout.ms", 45000, "The least group.consumer.session.timeout.ms.", 1),
+    number_setting(ConfigType.INT, "group.consumer.max.session.timeout.ms", 60000, "The greatest group.consumer.session.timeout.ms.", 1),
+    number_setting(
+        ConfigType.INT,
+        "group.consumer.heartbeat.interval.ms",
+        5000,
+        "How often members of consumer groups send heartbeats, in ms: the coordinator says so to them.",
+        1,
+    ),
+    number_setting(ConfigType.INT, "group.consumer.min.heartbeat.interval.ms", 5000, "The least group.consumer.heartbeat.interval.ms.", 1),
+    number_setting(
+        ConfigType.INT, "group.consumer.max.heartbeat.interval.ms", 15000, "The greatest group.consumer.heartbeat.interval.ms.", 1
+    ),
+    number_setting(
+        ConfigType.INT,
+        "group.consumer.assignment.interval.ms",
+        1000,
+        "The least time between two target assignments of a consumer group, in ms.",
+        0,
+    ),
+    number_setting(ConfigType.INT, "group.consumer.min.assignment.interval.ms", 0, "The least group.consumer.assignment.interval.ms.", 0),
+    number_setting(
+        ConfigType.INT, "group.consumer.max.assignment.interval.ms", 15000, "The greatest group.consumer.assignment.interval.ms.", 0
+    ),
+    number_setting(ConfigType.INT, "group.consumer.max.size", INT_MAX, "Most members of one consumer group.", 1),
+    Setting(
+        name="group.consumer.migration.policy",
+        type=ConfigType.STRING,
+        default="bidirectional",
+        doc="Which groups with members may change their type: to consumer groups (upgrade), to classic ones (downgrade).",
+        choices=("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
+        ignores_case=True,
+    ),
+    Setting(
+        name="group.consumer.assignors",
+        type=ConfigType.LIST,
+        default=",".join(CONSUMER_ASSIGNORS),
+        doc="The assignors of consumer groups, the default first: uniform, range, or module:Class of your own.",
+    ),
+    number_setting(
+        ConfigType.INT,
+        "group.consumer.regex.refresh.interval.ms",
+        600000,
+        "How often the topics of regular expressions are looked up again, at the least, in ms.",
+        10000,
+        is_internal=True,
+    ),
     number_setting(ConfigType.INT, "offset.metadata.max.bytes", 4096, "Longest metadata string of a committed offset."),
     number_setting(
         ConfigType.INT,
@@ -159,6 +219,51 @@ _OWN_BROKER_SETTINGS = (
         "Size at which a new segment of __consumer_offsets begins, in bytes.",
         1048576,
         because=", as the topic's segment.bytes must be",
+    ),
+    number_setting(
+        ConfigType.INT,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        10000,
+        "Time between two checks for transactions that are open for longer than their timeout, in ms.",
+        1,
+    ),
+    number_setting(ConfigType.INT, "transaction.max.timeout.ms", 900000, "Longest transaction.timeout.ms of a producer, in ms.", 1),
+    number_setting(
+        ConfigType.INT,
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        3600000,
+        "Time between two checks for expired transactional ids, in ms.",
+        1,
+    ),
+    number_setting(
+        ConfigType.INT,
+        "transaction.state.log.min.isr",
+        2,
+        "min.insync.replicas of __transaction_state when it is created, at most its replicas.",
+        1,
+    ),
+    number_setting(
+        ConfigType.INT,
+        "transaction.state.log.num.partitions",
+        50,
+        "Partitions of __transaction_state when it is created.",
+        1,
+        high=PARTITIONS_PER_TOPIC_MAX,
+        because=_PARTITIONS_BOUND,
+    ),
+    number_setting(
+        ConfigType.SHORT, "transaction.state.log.replication.factor", 3, "Replicas of __transaction_state, at most one per broker.", 1
+    ),
+    number_setting(
+        ConfigType.INT,
+        "transaction.state.log.segment.bytes",
+        104857600,
+        "Size at which a new segment of __transaction_state begins, in bytes.",
+        1048576,
+        because=", as the topic's segment.bytes must be",
+    ),
+    number_setting(
+        ConfigType.INT, "transactional.id.expiration.ms", 604800000, "How long a transactional id without use is known, in ms.", 1
     ),
     flag_setting("log.cleaner.enable", True, "Whether compacted topics are cleaned; without it __consumer_offsets grows without bound."),
     number_setting(
@@ -255,6 +360,7 @@ BROKER_SETTINGS: Mapping[str, Setting] = {s.name: s for s in sorted(_OWN_BROKER_
 
 # What may change while the broker runs: what is read at each use, or taken up when it changes.
 DYNAMIC_BROKER_SETTINGS = frozenset(s.name for s in _TOPIC_DEFAULTS) | {
+    "group.consumer.assignment.interval.ms",
     "group.coordinator.cached.buffer.max.bytes",
     "log.cleaner.backoff.ms",
     "log.cleaner.dedupe.buffer.size",

@@ -22,10 +22,10 @@ from ottla.config.client_property import (
     Client,
     ClientProperty,
     Effect,
+    Fraction,
     Kind,
     Number,
     Support,
-    as_text,
     ignored,
     only,
     refused,
@@ -36,6 +36,7 @@ from ottla.text import did_you_mean
 _RANGES, _CONSUMER, _PRODUCER = Client
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LOOKUPS: Final = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
+_ISOLATION: Final = ("read_committed", "read_uncommitted")
 _FROM_MINUS_ONE: Final = Number(-1, INT_MAX)
 
 _OUT: Final = "leave it out"
@@ -54,11 +55,35 @@ _CRCS: Final = only("true", "checksums are always checked")
 _SETUP: Final = "the time for connecting does not grow: set socket.connection.setup.timeout.ms"
 _OF_PRODUCERS: Final = "it is a producer's"
 _NO_PRODUCER: Final = ignored(_OF_PRODUCERS)
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_PARTITIONERS: Final = ("consistent", "consistent_random", "murmur2", "murmur2_random", "fnv1a", "fnv1a_random", "random")
+_ACKS: Final = Number(-1, 1_000)
+_ALL_ACKS: Final = {"all": "-1"}
+_DAY_MS: Final = 86_400_000
 _NO_METRICS: Final = ignored("there are no metrics of Kafka's kind")
 _PARTITIONER: Final = f"records go where Kafka's own partitioner puts them, or where the column partition says: {_OUT}"
 _TRANSACTIONS: Final = f"records are written at least once, without transactions: {_OUT}"
 _LEVEL: Final = f"each codec has the level that librdkafka gives it: {_OUT}"
-_KEY_STORES: Final = f"it belongs to Java's key stores; PEM files have none (a key's own password is ssl.key.password): {_OUT}"
+TO_PEM: Final = {
+    ("truststore", "JKS"): "keytool -list -rfc -keystore {place} > truststore.pem",
+    ("truststore", "PKCS12"): "openssl pkcs12 -in {place} -nokeys -out truststore.pem",
+    ("keystore", "JKS"): (
+        "keytool -importkeystore -srckeystore {place} -destkeystore keystore.p12 -deststoretype PKCS12 && "
+        "openssl pkcs12 -in keystore.p12 -out keystore.pem"
+    ),
+    ("keystore", "PKCS12"): "openssl pkcs12 -in {place} -out keystore.pem",
+}
+"""The commands that turn a Java key store of a type into a PEM file; `{place}` is the store."""
+
+
+def _key_store(store: str) -> str:
+    return (
+        f"it belongs to a Java key store, and this client reads PEM: turn the store into PEM"
+        f" ({TO_PEM[store, 'JKS'].format(place='STORE')}), set ssl.{store}.type to PEM and ssl.{store}.location to that file, and leave the"
+        " password out (a key's own one is ssl.key.password)"
+    )
+
+
 _TOKENS: Final = f"tokens come from oauth_cb, or a file (sasl.oauthbearer.token.endpoint.url=file:///...); {_OUT}"
 _IN_JAAS: Final = "set sasl.jaas.config, which holds user and password"
 _OF_OIDC: Final = "it is for sasl.oauthbearer.method=oidc"
@@ -79,6 +104,11 @@ def _all(name: str, kind: Kind = TEXT, default: Any = None, **more: Any) -> Clie
 def _rows(names: str, *supports: Support | str | None) -> list[ClientProperty]:
     """Rows for `names`, between blanks, which no client applies: their values are not read."""
     return [_row(name, OBJECT, None, *supports) for name in names.split()]
+
+
+def _without_effect(why: str, kinds: Mapping[str, Kind], only: str = "", of_others: str | None = None) -> list[ClientProperty]:
+    """Rows of librdkafka's consumer, by their names, with the values that librdkafka allows; `of_others`: why other clients refuse them."""
+    return [_row(name, kind, None, of_others, ignored(why, only), of_others) for name, kind in kinds.items()]
 
 
 # fmt: off
@@ -105,9 +135,9 @@ _ROWS: Final = (
          librdkafka="socket.send.buffer.bytes", librdkafka_values={"0": "-1"}, defaults={_RANGES: -1, _CONSUMER: -1}),
     _row("client.dns.lookup", Choice(_LOOKUPS), _LOOKUPS[0], only(_LOOKUPS[0], _NAME_TRIED), ignored(_NAME_TRIED, _LOOKUPS[0]), APPLIED),
     _row("enable.metrics.push", FLAG, True, only("false", _NOTHING_SENT), ignored(_NOTHING_SENT, "false"), APPLIED),
-    _row("metadata.recovery.strategy", TEXT, "rebootstrap", only("rebootstrap", _ASKED_AGAIN), ignored(_ASKED_AGAIN, "rebootstrap"),
-         _BOOTSTRAP),
-    *_rows("metadata.recovery.rebootstrap.trigger.ms", _BOOTSTRAP, ignored(_ASKED_AGAIN), _BOOTSTRAP),
+    _row("metadata.recovery.strategy", Choice(("none", "rebootstrap")), "rebootstrap", only("rebootstrap", _ASKED_AGAIN),
+         ignored(_ASKED_AGAIN, "rebootstrap"), _BOOTSTRAP),
+    _row("metadata.recovery.rebootstrap.trigger.ms", INT, 300_000, _BOOTSTRAP, ignored(_ASKED_AGAIN), _BOOTSTRAP),
     *_rows("metrics.num.samples metrics.recording.level metrics.sample.window.ms auto.include.jmx.reporter",
            _METRICS, _NO_METRICS, _METRICS),
     *_rows("metric.reporters", _METRICS, _NO_METRICS, _JAVA),
@@ -121,13 +151,13 @@ _ROWS: Final = (
     # Fewer, larger responses suit reading whole ranges.
     _row("max.partition.fetch.bytes", INT, 1_048_576, APPLIED, APPLIED, None, also=("fetch.message.max.bytes",), aiokafka=(1_048_576,),
          defaults={_RANGES: 4_194_304}),
-    _row("isolation.level", Choice(("read_committed", "read_uncommitted"), is_exact=True), "read_uncommitted", APPLIED, APPLIED, None,
-         defaults={_CONSUMER: "read_committed"}, aiokafka=("read_uncommitted",)),
+    _row("isolation.level", Choice(_ISOLATION, is_exact=True), "read_uncommitted", APPLIED,
+         Support(Effect.APPLIED, kind=Choice(_ISOLATION)), None, defaults={_CONSUMER: "read_committed"}, aiokafka=("read_uncommitted",)),
     _row("check.crcs", FLAG, True, _CRCS, _CRCS, None, aiokafka=(True,)),
     _row("allow.auto.create.topics", FLAG, True, only("false", "reading never creates a topic"), APPLIED, None,
          defaults={_CONSUMER: False}),
     _row("exclude.internal.topics", FLAG, True, f"topics are read by name: {_OUT}",
-         only("true", "patterns match no internal topics; subscribe to them by name"), None),
+         only("true", "patterns match no internal topics; subscribe to them by name"), None, aiokafka=(True,)),
     _row("key.deserializer", OBJECT, None, _BYTES, APPLIED, None),
     _row("value.deserializer", OBJECT, None, _BYTES, APPLIED, None),
     _row("interceptor.classes", OBJECT, None, _JAVA, APPLIED, _JAVA),
@@ -136,8 +166,8 @@ _ROWS: Final = (
     # Groups.
     _row("group.id", TEXT, None, _MEMBERSHIP, APPLIED, None, aiokafka=(None,)),
     _row("group.instance.id", TEXT, None, _MEMBERSHIP, APPLIED, None, aiokafka=(None,)),
-    _row("group.protocol", TEXT, "classic", _MEMBERSHIP, only("classic", "the protocol of KIP-848 is not there yet"), None),
-    _row("group.remote.assignor", TEXT, None, _MEMBERSHIP, ignored("it is for group.protocol=consumer"), None),
+    _row("group.protocol", Choice(("classic", "consumer")), "classic", _MEMBERSHIP, APPLIED, None),
+    _row("group.remote.assignor", TEXT, None, _MEMBERSHIP, APPLIED, None),
     _row("session.timeout.ms", POSITIVE, 45_000, _MEMBERSHIP, APPLIED, None, aiokafka=(10_000,)),
     _row("heartbeat.interval.ms", POSITIVE, 3_000, _MEMBERSHIP, APPLIED, None, aiokafka=(3_000,)),
     _row("max.poll.interval.ms", POSITIVE, 300_000, _MEMBERSHIP, APPLIED, None, aiokafka=(300_000,)),
@@ -173,41 +203,57 @@ _ROWS: Final = (
            " msg_order_cmp oauthbearer_token_refresh_cb offset_commit_cb opaque open_cb partitioner_cb rebalance_cb resolve_cb"
            " socket_cb ssl.certificate.verify_cb ssl_ca ssl_certificate ssl_engine_callback_data ssl_key",
            None, f"it cannot be set from Python: {_OUT}", None),
-    *_rows("socket.keepalive.enable socket.max.fails socket.blocking.max.ms",
-           None, ignored("sockets are as the operating system has them"), None),
-    *_rows("socket.nagle.disable", None, ignored("small requests are always sent at once", "true"), None),
-    *_rows("broker.address.family broker.address.ttl", None, ignored("every address of a name is tried at each connection"), None),
-    *_rows("api.version.request api.version.request.timeout.ms api.version.fallback.ms broker.version.fallback builtin.features",
-           None, ignored("brokers are asked what they support"), None),
-    *_rows("consume.callback.max.messages coordinator.query.interval.ms enable.random.seed enabled_events fetch.error.backoff.ms"
-           " fetch.queue.backoff.ms internal.termination.signal max.in.flight message.copy.max.bytes queued.min.messages"
-           " receive.message.max.bytes reconnect.backoff.jitter.ms topic.metadata.propagation.max.ms"
-           " topic.metadata.refresh.fast.cnt topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse",
-           None, ignored("the consumer has one thread and decides when to ask"), None),
-    *_rows("log.connection.close log.queue log.thread.name", None, ignored("the logger has the lines"), None),
-    *_rows("auto.commit.enable offset.store.path offset.store.sync.interval.ms",
-           None, ignored("offsets are neither kept in files nor committed by a legacy consumer"), None),
-    *_rows("batch.num.messages compression.codec compression.level delivery.report.only.error enable.gapless.guarantee"
-           " message.max.bytes message.send.max.retries message.timeout.ms partitioner produce.offset.report"
-           " queue.buffering.backpressure.threshold queue.buffering.max.kbytes queue.buffering.max.messages queue.buffering.max.ms"
-           " queuing.strategy request.required.acks sticky.partitioning.linger.ms", None, ignored(_OF_PRODUCERS), None),
+    *_rows("test.mock.num.brokers test.mock.broker.rtt", None, "there are no mock brokers: ottla.testing has brokers for tests", None),
+    *_without_effect("sockets are as the operating system has them", {
+        "socket.keepalive.enable": FLAG, "socket.max.fails": Number(0, 1_000_000), "socket.blocking.max.ms": Number(1, 60_000)}),
+    *_without_effect("small requests are always sent at once", {"socket.nagle.disable": FLAG}, "true"),
+    *_without_effect("connections are opened when there is a request", {"enable.sparse.connections": FLAG}, "true"),
+    *_without_effect("every address of a name is tried at each connection", {
+        "broker.address.family": Choice(("any", "v4", "v6")), "broker.address.ttl": Number(0, _DAY_MS)}),
+    *_without_effect("brokers are asked what they support", {
+        "api.version.request": FLAG, "api.version.request.timeout.ms": Number(1, 300_000),
+        "api.version.fallback.ms": Number(0, 604_800_000), "broker.version.fallback": TEXT, "builtin.features": TEXT}),
+    *_without_effect("brokers are told that this is Ottla", {"client.software.name": TEXT, "client.software.version": TEXT}),
+    *_without_effect("request.timeout.ms is for all requests", {"metadata.request.timeout.ms": Number(10, 900_000)}),
+    *_without_effect("the consumer has one thread and decides when to ask", {
+        "consume.callback.max.messages": Number(0, 1_000_000), "coordinator.query.interval.ms": Number(1, 3_600_000),
+        "enable.random.seed": FLAG, "enabled_events": INT, "fetch.error.backoff.ms": Number(0, 300_000),
+        "fetch.queue.backoff.ms": Number(0, 300_000), "internal.termination.signal": Number(0, 128),
+        "max.in.flight": Number(1, 1_000_000), "message.copy.max.bytes": Number(0, 1_000_000_000),
+        "queued.min.messages": Number(1, 10_000_000), "receive.message.max.bytes": Number(1_000, INT_MAX),
+        "reconnect.backoff.jitter.ms": Number(0, 3_600_000), "topic.metadata.propagation.max.ms": Number(0, 3_600_000),
+        "topic.metadata.refresh.fast.cnt": Number(0, 1_000), "topic.metadata.refresh.fast.interval.ms": Number(1, 60_000),
+        "topic.metadata.refresh.sparse": FLAG}),
+    *_without_effect("the logger has the lines", {"log.connection.close": FLAG, "log.queue": FLAG, "log.thread.name": FLAG}),
+    *_without_effect("offsets are neither kept in files nor committed by a legacy consumer", {
+        "auto.commit.enable": FLAG, "offset.store.path": TEXT, "offset.store.sync.interval.ms": Number(-1, _DAY_MS)}),
+    *_without_effect(_OF_PRODUCERS, {
+        "batch.num.messages": Number(1, 1_000_000), "compression.codec": Choice((*_CODECS, "inherit")),
+        "compression.level": Number(-1, 12), "delivery.report.only.error": FLAG, "enable.gapless.guarantee": FLAG,
+        "message.max.bytes": Number(1_000, 1_000_000_000), "message.send.max.retries": INT, "message.timeout.ms": INT,
+        "partitioner": Choice(_PARTITIONERS), "produce.offset.report": FLAG,
+        "queue.buffering.backpressure.threshold": Number(1, 1_000_000), "queue.buffering.max.kbytes": POSITIVE,
+        "queue.buffering.max.messages": INT, "queue.buffering.max.ms": Fraction(0, 900_000), "queuing.strategy": Choice(("fifo", "lifo")),
+        "sticky.partitioning.linger.ms": Number(0, 900_000)}),
+    _row("request.required.acks", _ACKS, None, None, _NO_PRODUCER, None, librdkafka_values=_ALL_ACKS),
 
     # Producing. Bounds: what Kafka and librdkafka both allow.
-    _row("acks", Choice(("all", "-1", "0", "1")), "all", None, _NO_PRODUCER, APPLIED),
-    _row("compression.type", Choice(("none", "gzip", "snappy", "lz4", "zstd")), "none", None, _NO_PRODUCER, APPLIED),
+    _row("acks", Choice(("all", "-1", "0", "1")), "all", None, ignored(_OF_PRODUCERS, kind=_ACKS), APPLIED,
+         librdkafka_values=_ALL_ACKS),
+    _row("compression.type", Choice(_CODECS), "none", None, _NO_PRODUCER, APPLIED),
     _row("enable.idempotence", FLAG, True, None, _NO_PRODUCER, APPLIED),
-    _row("linger.ms", Number(0, 900_000), 5, None, _NO_PRODUCER, APPLIED),
+    _row("linger.ms", Number(0, 900_000), 5, None, ignored(_OF_PRODUCERS, kind=Fraction(0, 900_000)), APPLIED),
     _row("batch.size", POSITIVE, 16_384, None, _NO_PRODUCER, APPLIED),
     _row("max.request.size", Number(1_000, 1_000_000_000), 1_048_576, None, None, APPLIED, librdkafka="message.max.bytes"),
     _row("buffer.memory", Number(1_024, 2**40), 33_554_432, None, None, APPLIED, librdkafka="queue.buffering.max.kbytes", unit=1_024),
-    _row("delivery.timeout.ms", POSITIVE, 120_000, None, _NO_PRODUCER, APPLIED),
+    _row("delivery.timeout.ms", POSITIVE, 120_000, None, ignored(_OF_PRODUCERS, kind=INT), APPLIED),
     _row("max.block.ms", INT, 60_000, None, None, APPLIED),
     _row("max.in.flight.requests.per.connection", Number(1, 1_000_000), 5, None, _NO_PRODUCER, APPLIED),
     _row("retries", INT, INT_MAX, None, _NO_PRODUCER, APPLIED),
     *_rows("key.serializer", None, None, "keys are serialized with ByteArraySerializer"),
     *_rows("value.serializer", None, None, "values are serialized with ByteArraySerializer"),
     _row("transactional.id", TEXT, None, None, _NO_PRODUCER, _TRANSACTIONS),
-    _row("transaction.timeout.ms", INT, 60_000, None, _NO_PRODUCER, _TRANSACTIONS),
+    _row("transaction.timeout.ms", Number(1_000, INT_MAX), 60_000, None, _NO_PRODUCER, _TRANSACTIONS),
     *_rows("transaction.two.phase.commit.enable", None, None, _TRANSACTIONS),
     *_rows("partitioner.class partitioner.ignore.keys partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms",
            None, None, _PARTITIONER),
@@ -244,10 +290,14 @@ _ROWS: Final = (
     *_rows("sasl.kerberos.keytab sasl.kerberos.principal", None, _MECHANISMS, None),
     *_rows("ssl.ca.certificate.stores", None, ignored("it is Windows'"), None),
     *_rows("ssl.engine.id", None, ignored("it is for ssl.engine.location"), None),
-    *_rows("https.ca.location https.ca.pem sasl.oauthbearer.assertion.jwt.template.file sasl.oauthbearer.assertion.private.key.pem"
-           " sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.extensions sasl.oauthbearer.grant.type"
-           " sasl.oauthbearer.metadata.authentication.type", None, ignored(_OF_OIDC), None),
-    *_rows("ssl.truststore.password ssl.keystore.password", _KEY_STORES, _KEY_STORES, _KEY_STORES),
+    *_without_effect(_OF_OIDC, {
+        "https.ca.location": TEXT, "https.ca.pem": TEXT, "sasl.oauthbearer.assertion.jwt.template.file": TEXT,
+        "sasl.oauthbearer.assertion.private.key.pem": TEXT, "sasl.oauthbearer.client.id": TEXT, "sasl.oauthbearer.client.secret": TEXT,
+        "sasl.oauthbearer.extensions": TEXT,
+        "sasl.oauthbearer.grant.type": Choice(("client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer")),
+        "sasl.oauthbearer.metadata.authentication.type": Choice(("none", "azure_imds", "aws_iam"))}),
+    _row("ssl.truststore.password", None, None, *3 * [_key_store("truststore")]),
+    _row("ssl.keystore.password", None, None, *3 * [_key_store("keystore")]),
     *_rows("security.providers ssl.cipher.suites ssl.provider ssl.keymanager.algorithm ssl.trustmanager.algorithm"
            " ssl.secure.random.implementation ssl.engine.factory.class", _OUT, _OUT, _OUT),
     *_rows("sasl.client.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms"
@@ -260,12 +310,14 @@ _ROWS: Final = (
            " sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"
            " sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class"
            " sasl.oauthbearer.scope.claim.name", _TOKENS, _TOKENS, _TOKENS),
-    *_rows("sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds"
-           " sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include"
-           " sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file"
-           " sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase"
-           " sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret"
-           " sasl.oauthbearer.scope sasl.oauthbearer.sub.claim.name", _TOKENS, ignored(_OF_OIDC), _TOKENS),
+    *_without_effect(_OF_OIDC, {
+        "sasl.oauthbearer.assertion.algorithm": Choice(("RS256", "ES256")), "sasl.oauthbearer.assertion.claim.aud": TEXT,
+        "sasl.oauthbearer.assertion.claim.exp.seconds": POSITIVE, "sasl.oauthbearer.assertion.claim.iss": TEXT,
+        "sasl.oauthbearer.assertion.claim.jti.include": FLAG, "sasl.oauthbearer.assertion.claim.nbf.seconds": INT,
+        "sasl.oauthbearer.assertion.claim.sub": TEXT, "sasl.oauthbearer.assertion.file": TEXT,
+        "sasl.oauthbearer.assertion.private.key.file": TEXT, "sasl.oauthbearer.assertion.private.key.passphrase": TEXT,
+        "sasl.oauthbearer.client.credentials.client.id": TEXT, "sasl.oauthbearer.client.credentials.client.secret": TEXT,
+        "sasl.oauthbearer.scope": TEXT, "sasl.oauthbearer.sub.claim.name": TEXT}, of_others=_TOKENS),
 )
 # fmt: on
 
@@ -349,7 +401,7 @@ def read_properties(properties: Mapping[str, Any], client: Client) -> dict[str, 
             problems.append(Problem(name, f"is no property of a Kafka {what}{meant}", ProblemKind.UNKNOWN))
         elif support.effect is Effect.REFUSED:
             problems.append(Problem(name, f"is not supported: {support.why}", ProblemKind.REFUSED))
-        elif support.effect is not Effect.IGNORED:
+        else:
             try:
                 parsed = row.parse(value, client)
             except ValueError as error:
@@ -366,7 +418,10 @@ def warning_of(properties: Mapping[str, Any], client: Client) -> str:
     """A line that names what is given and has no effect, with the reasons; "" where there is nothing of the kind."""
     names: dict[str, list[str]] = {}
     for name, value in properties.items():
-        support = PROPERTIES[name].support.get(client) if name in PROPERTIES else None
-        if support is not None and support.effect is Effect.IGNORED and value is not None and as_text(value).lower() != support.only:
+        row = PROPERTIES.get(name)
+        support = None if row is None else row.support.get(client)
+        if row is None or support is None or support.effect is not Effect.IGNORED or value is None:
+            continue
+        if not row.is_default(value, client):
             names.setdefault(support.why, []).append(name)
     return "; ".join(f"{', '.join(each)} ({why})" for why, each in names.items())

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, Protocol
 
-from ottla.config.value_grammar import parse_boolean, parse_whole
+from ottla.config.value_grammar import parse_boolean, parse_double, parse_whole
 
-Value = bool | int | str
+Value = bool | int | float | str
 """A value after parsing."""
 
 
@@ -48,6 +48,23 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class Fraction:
+    """A number from `low` to `high`, both allowed."""
+
+    low: int
+    high: int
+
+    def parse(self, text: str) -> float:
+        try:
+            number = parse_double(text)
+        except ValueError:
+            number = float("nan")
+        if not self.low <= number <= self.high:
+            raise ValueError(f"must be a number from {self.low} to {self.high}, not {text!r}")
+        return number
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """One of a few words, in any case of letters unless `is_exact`."""
 
@@ -76,9 +93,13 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Any text; what it means is checked where it is read."""
+    """Any text that the protocol can have; what it means is checked where it is read."""
 
     def parse(self, text: str) -> str:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"must be text in UTF-8, not {text!r}") from error
         return text
 
 
@@ -88,7 +109,8 @@ LONG: Final = Number(0, 2**63 - 1)
 POSITIVE: Final = Number(1, INT_MAX)
 FLAG, TEXT = Flag(), Text()
 OBJECT: Final = None
-"""The kind of a value that no text stands for."""
+"""The kind of a value that no text stands for, and of one that is not read."""
+_LIBRDKAFKA_FLAGS: Final[Mapping[str, str]] = {"1": "true", "t": "true", "0": "false", "f": "false"}
 
 
 class Effect(Enum):
@@ -98,13 +120,13 @@ class Effect(Enum):
     FIXED = auto()
     """Only one value is allowed: what the client always does."""
     IGNORED = auto()
-    """It is taken and changes nothing: nothing that a program relies on depends on it."""
+    """It is checked and changes nothing: nothing that a program relies on depends on it."""
     REFUSED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """`why` says why a property is not applied, and what to do; `kind`: narrower values than the row's.
+    """`why` says why a property is not applied, and what to do; `kind`: other values than the row's.
 
     `only`: the value of a fixed property, or that of an ignored one which says what the client does anyway.
     """
@@ -128,9 +150,9 @@ def only(value: str, why: str) -> Support:
     return Support(Effect.FIXED, why, only=value)
 
 
-def ignored(why: str, only: str = "") -> Support:
+def ignored(why: str, only: str = "", kind: Kind | None = None) -> Support:
     """A property without effect, of which a warning is not needed with the value `only`."""
-    return Support(Effect.IGNORED, why, only=only)
+    return Support(Effect.IGNORED, why, kind, only)
 
 
 def refused(why: str) -> Support:
@@ -164,16 +186,31 @@ class ClientProperty:
 
     def parse(self, value: object, client: Client) -> object:
         """A value, from text or from what stands for it in Python. Raises ValueError as `Kind.parse` does."""
-        if self.kind is None:
+        support = self.support[client]
+        kind = support.kind or self.kind
+        if kind is None:
             return value
-        support, text = self.support[client], as_text(value)
-        if client is Client.CONSUMER:
-            text = self.librdkafka_values.get(text.strip(), text)
+        text = self._text(value, client)
         if support.effect is Effect.FIXED and text.strip().lower() != support.only:
             raise ValueError(f"can only be {support.only}: {support.why}")
-        return (support.kind or self.kind).parse(text)
+        return kind.parse(text)
+
+    def is_default(self, value: object, client: Client) -> bool:
+        """Whether a value asks for what the client does anyway."""
+        return self._text(value, client).strip().lower() == self.support[client].only
+
+    def _text(self, value: object, client: Client) -> str:
+        """The text that stands for a value, in Kafka's grammar where a consumer was given librdkafka's."""
+        text = as_text(value)
+        if client is Client.CONSUMER:
+            text = self.librdkafka_values.get(text.strip(), text)
+            if isinstance(self.support[client].kind or self.kind, Flag):
+                text = _LIBRDKAFKA_FLAGS.get(text.strip().lower(), text)
+        return text
 
 
 def as_text(value: object) -> str:
     """A value of Python as it is written in a file of properties."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     return str(value).lower() if isinstance(value, bool) else str(value)

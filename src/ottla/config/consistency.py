@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
+from ottla.config.broker_settings import CONSUMER_ASSIGNORS
 from ottla.config.connection_overrides import connection_overrides
-from ottla.config.value_grammar import parse_whole
+from ottla.config.setting import shown
+from ottla.config.value_grammar import parse_list, parse_whole
 
 _CLEANER_TABLE_BYTES_MIN: Final = 1024 * 1024
 _MIN_SESSION, _MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
@@ -30,6 +32,25 @@ def consistency_problem(text: Callable[[str], str]) -> str | None:
     if number(_MIN_SESSION) > number(_MAX_SESSION):
         means = "no member of a group could join; raise the second or lower the first"
         return f"{_MIN_SESSION} ({number(_MIN_SESSION)}) > {_MAX_SESSION} ({number(_MAX_SESSION)}): {means}"
+    for name in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
+        own, low, high = f"group.consumer.{name}", f"group.consumer.min.{name}", f"group.consumer.max.{name}"
+        # In Kafka's words.
+        if number(high) < number(low):
+            return f"{high} must be greater than or equal to {low}"
+        if number(own) < number(low):
+            return f"{own} must be greater than or equal to {low}"
+        if number(own) > number(high):
+            return f"{own} must be less than or equal to {high}"
+    if number("group.consumer.heartbeat.interval.ms") >= number("group.consumer.session.timeout.ms"):
+        return "group.consumer.heartbeat.interval.ms must be less than group.consumer.session.timeout.ms"
+    if "classic" not in parse_list(text("group.coordinator.rebalance.protocols")):
+        return "group.coordinator.rebalance.protocols must have classic: the classic protocol cannot be disabled"
+    assignors = parse_list(text("group.consumer.assignors"))
+    if not assignors:
+        return "Configuration 'group.consumer.assignors' must not be empty. Valid values include: any non-empty value"
+    unknown = [name for name in assignors if ":" not in name and name not in CONSUMER_ASSIGNORS]
+    if unknown:
+        return f"group.consumer.assignors: {shown(unknown[0])} cannot be found: name uniform, range, or your own as module:Class"
     return _lag_problem(number(f"log.cleaner.{_MIN_LAG}"), number(f"log.cleaner.{_MAX_LAG}")) or _connections_problem(text)
 
 

@@ -1,4 +1,5 @@
-"""All settings that Apache Kafka 4.3 describes: those that this broker acts on (broker_settings.py, topic_settings.py), and the others.
+"""All settings that Apache Kafka 4.3 describes: those that this broker acts on (broker_settings.py, topic_settings.py,
+group_settings.py), and the others.
 
 The tables here have the others, one a line: name, type, default, and "dynamic" where Kafka changes it while a broker runs; "-" is no value,
 two quotes are an empty one. They are described, and refused where they are given; tests compare the tables with Apache Kafka.
@@ -9,12 +10,12 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from ottla.config.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, OTHER_UNITS
+from ottla.config.group_settings import GROUP_SETTINGS
 from ottla.config.setting import ConfigType, Setting
 from ottla.config.topic_settings import TOPIC_SETTINGS
 
 FIXED_VALUES: Final[Mapping[str, str]] = {
     "auto.leader.rebalance.enable": "false",
-    "group.coordinator.rebalance.protocols": "classic",
     "process.roles": "broker,controller",
     "socket.listen.backlog.size": "1024",
     "socket.receive.buffer.bytes": "-1",
@@ -65,19 +66,6 @@ delete.records.purgatory.purge.interval.requests int 1
 early.start.listeners list -
 fetch.purgatory.purge.interval.requests int 1000
 follower.fetch.last.tiered.offset.enable boolean false dynamic
-group.consumer.assignment.interval.ms int 1000 dynamic
-group.consumer.assignors list uniform,range
-group.consumer.heartbeat.interval.ms int 5000
-group.consumer.max.assignment.interval.ms int 15000
-group.consumer.max.heartbeat.interval.ms int 15000
-group.consumer.max.session.timeout.ms int 60000
-group.consumer.max.size int 2147483647
-group.consumer.migration.policy string bidirectional
-group.consumer.min.assignment.interval.ms int 0
-group.consumer.min.heartbeat.interval.ms int 5000
-group.consumer.min.session.timeout.ms int 45000
-group.consumer.session.timeout.ms int 45000
-group.coordinator.rebalance.protocols list classic,consumer,streams
 group.share.assignment.interval.ms int 1000 dynamic
 group.share.assignors list simple
 group.share.delivery.count.limit int 5
@@ -275,17 +263,9 @@ ssl.truststore.location string - dynamic
 ssl.truststore.password password - dynamic
 ssl.truststore.type string JKS dynamic
 telemetry.max.bytes int 1048576
-transaction.abort.timed.out.transaction.cleanup.interval.ms int 10000
-transaction.max.timeout.ms int 900000
 transaction.partition.verification.enable boolean true dynamic
-transaction.remove.expired.transaction.cleanup.interval.ms int 3600000
 transaction.state.log.load.buffer.size int 5242880
-transaction.state.log.min.isr int 2
-transaction.state.log.num.partitions int 50
-transaction.state.log.replication.factor short 3
-transaction.state.log.segment.bytes int 104857600
 transaction.two.phase.commit.enable boolean false
-transactional.id.expiration.ms int 604800000
 """
 _TOPIC = """
 follower.replication.throttled.replicas list "" dynamic
@@ -296,12 +276,30 @@ remote.log.copy.disable boolean false dynamic
 remote.log.delete.on.disable boolean false dynamic
 remote.storage.enable boolean false dynamic
 """
+_GROUP = """
+share.assignment.interval.ms int 1000 dynamic
+share.auto.offset.reset string latest dynamic
+share.delivery.count.limit int 5 dynamic
+share.heartbeat.interval.ms int 5000 dynamic
+share.isolation.level string read_uncommitted dynamic
+share.partition.max.record.locks int 2000 dynamic
+share.record.lock.duration.ms int 30000 dynamic
+share.renew.acknowledge.enable boolean true dynamic
+share.session.timeout.ms int 45000 dynamic
+streams.assignment.interval.ms int 1000 dynamic
+streams.heartbeat.interval.ms int 5000 dynamic
+streams.initial.rebalance.delay.ms int 3000 dynamic
+streams.num.standby.replicas int 0 dynamic
+streams.session.timeout.ms int 45000 dynamic
+"""
+_BROKER_NAMES: Final = frozenset(line.split()[0] for line in _BROKER.strip().splitlines())
 
 
 class KafkaSetting(NamedTuple):
     """One of Kafka's settings, as it is described. A `default` of None is Kafka's null.
 
-    `broker_name` is the broker's setting that gives a topic's its default. The dynamic settings may change while the broker runs.
+    `broker_name` is the broker's setting that gives a topic's or group's its default.
+    The dynamic settings may change while the broker runs.
     """
 
     name: str
@@ -320,7 +318,7 @@ def _unserved(table: str) -> Iterator[KafkaSetting]:
             ConfigType[kind.upper()],
             {"-": None, '""': ""}.get(default, default),
             is_dynamic=bool(dynamic),
-            broker_name=f"log.{name}" if name.startswith("local.retention.") else None,
+            broker_name=next((other for other in (f"log.{name}", f"group.{name}") if other in _BROKER_NAMES), None),
         )
 
 
@@ -347,4 +345,5 @@ def _by_name(*tables: Iterable[KafkaSetting]) -> Mapping[str, KafkaSetting]:
 
 KAFKA_BROKER_SETTINGS: Final = _by_name(_served(BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS), _unserved(_BROKER))
 KAFKA_TOPIC_SETTINGS: Final = _by_name(_served(TOPIC_SETTINGS, TOPIC_SETTINGS), _unserved(_TOPIC))
+KAFKA_GROUP_SETTINGS: Final = _by_name(_served(GROUP_SETTINGS, GROUP_SETTINGS), _unserved(_GROUP))
 """All settings that Apache Kafka describes, by name: those that this broker acts on, and the others."""

@@ -54,7 +54,7 @@ def parse_listen(listen: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def broker_listeners(text: Callable[[str], str], listen: str, brokers: int = 1) -> tuple[ListenerConfig, ...]:
+def broker_listeners(text: Callable[[str], str], listen: str, brokers: int) -> tuple[ListenerConfig, ...]:
     """The listeners by the settings; where there is no setting `listeners`, one at `listen` with the name PLAINTEXT. `text` gives a
     setting's value by name. Raises ConfigError.
     """

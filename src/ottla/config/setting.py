@@ -41,6 +41,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 _BITS: Final = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
@@ -55,7 +56,8 @@ def shown(value: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting: `low`/`high` bound a number, which may be `also` instead; `choices` a string or the items of a list.
+    """One setting: `low`/`high` bound a number, which may be `also` instead; `choices` a string or the items of a list
+    (`ignores_case`: in any case).
 
     A `default` of "" means none (Kafka's null). An `is_internal` setting can be given but is not described, as in Kafka. `because` is the
     reason for a bound that is narrower than Kafka's.
@@ -69,6 +71,7 @@ class Setting:
     high: float | None = None
     also: float | None = None
     choices: tuple[str, ...] = ()
+    ignores_case: bool = False
     broker_name: str | None = None
     is_internal: bool = False
     because: str = ""
@@ -111,7 +114,7 @@ class Setting:
     def valid(self) -> str:
         """The valid values, as Kafka's documentation writes them; "" when all of the type are valid."""
         if self.choices:
-            return f"[{', '.join(self.choices)}]"
+            return f"[{'(case insensitive) ' if self.ignores_case else ''}{', '.join(self.choices)}]"
         if self.low is None and self.high is None:
             return ""
         low, high = ("..." if bound is None else f"{bound:.15g}" for bound in (self.low, self.high))
@@ -160,8 +163,9 @@ class Setting:
         return items
 
     def _chosen(self, text: str) -> str:
-        if self.choices and text not in self.choices:
-            raise self._refusal(text, f"String must be one of: {', '.join(self.choices)}")
+        if self.choices and text not in self.choices and not (self.ignores_case and text.upper() in map(str.upper, self.choices)):
+            either = " (case insensitive)" if self.ignores_case else ""
+            raise self._refusal(text, f"String must be one of{either}: {', '.join(self.choices)}")
         return text
 
     def _refusal(self, value: str, why: str) -> ConfigError:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from ottla.coordinator.effects import Effects, EventT, RecordT, ResultT
+from ottla.coordinator.effects import Effects, EventT, Producer, RecordT, ResultT
+from ottla.coordinator.loading import OpenTransaction
 from ottla.coordinator.timers import Timer, Timers
 from ottla.protocol.errors import ErrorCode
 
@@ -164,6 +165,20 @@ class Coordinator(ABC, Generic[CommandT, RecordT, ResultT, EventT, LoadedT]):
         """Apply all records of the same effects."""
         for record in records:
             self.replay(record)
+
+    # Records in transactions, for kinds that have them
+
+    def replay_transactional(self, records: Sequence[RecordT], producer: Producer) -> None:
+        """Note records of a transaction that has not ended: those of the latest effects, or, while loading, of the log."""
+        raise AssertionError(f"{type(self).__name__} writes no records in transactions")
+
+    def end_transaction(self, producer_id: int, *, commits: bool) -> None:
+        """The marker of a producer's transaction is in the log: its records take effect, or are forgotten."""
+        raise AssertionError(f"{type(self).__name__} writes no records in transactions")
+
+    def restore_open(self, transactions: Sequence[OpenTransaction]) -> None:
+        """While loading, after `restore`: what the log holds of transactions that have not ended."""
+        raise AssertionError(f"{type(self).__name__} writes no records in transactions")
 
     # Timers
 

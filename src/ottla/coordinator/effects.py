@@ -6,7 +6,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeVar, overload
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, overload
 
 from ottla.coordinator.timers import Timer, Timers
 
@@ -83,12 +83,20 @@ class ArmedTimers(LazySequence[TimerSet]):
         return tuple(TimerSet(key=timer.key, at_ms=at_ms) for timer, at_ms in self._armed)
 
 
+class Producer(NamedTuple):
+    """A producer in whose transaction records are."""
+
+    id: int
+    epoch: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Effects(Generic[RecordT, ResultT, EventT]):
     """What is done for one command: append `records` in one batch, replay them, send `replies`, publish `events`.
 
     `records` and `timers` may be LazySequences.
     `log_lines` are Kafka's own, as people search for them; `Coordinator.log_prefix` is put before each.
+    `producer`: the records belong to its transaction; they get a batch of their own, and take effect when the transaction ends.
     """
 
     records: Sequence[RecordT] = ()
@@ -96,6 +104,7 @@ class Effects(Generic[RecordT, ResultT, EventT]):
     events: tuple[EventT, ...] = ()
     timers: Sequence[TimerSet] = ()
     log_lines: tuple[str, ...] = ()
+    producer: Producer | None = None
 
 
 NO_EFFECTS: Final[Effects[Any, Any, Any]] = Effects()
@@ -121,7 +130,7 @@ class Context(Generic[StateT, RecordT, ResultT, EventT]):
     `timer_ms` is the time of the timers' clock.
     """
 
-    __slots__ = ("_armed", "events", "log_lines", "now_ms", "records", "records_on_demand", "replies", "state", "timer_ms")
+    __slots__ = ("_armed", "events", "log_lines", "now_ms", "producer", "records", "records_on_demand", "replies", "state", "timer_ms")
 
     def __init__(self, state: StateT, now_ms: int, timer_ms: int) -> None:
         self.state = state
@@ -133,6 +142,7 @@ class Context(Generic[StateT, RecordT, ResultT, EventT]):
         self.replies: list[Reply[ResultT]] = []
         self.events: list[EventT] = []
         self.log_lines: list[str] = []
+        self.producer: Producer | None = None
         self._armed: list[Timer] = []
 
     def reply(self, to: int, result: ResultT) -> None:
@@ -164,4 +174,5 @@ class Context(Generic[StateT, RecordT, ResultT, EventT]):
             events=tuple(self.events),
             timers=ArmedTimers([(timer, timer.at_ms) for timer in self._armed if timer.at_ms is not None]) if self._armed else (),
             log_lines=tuple(self.log_lines),
+            producer=self.producer,
         )

@@ -1,7 +1,7 @@
 """Loads a coordinator's log: selects the batches that count, and gives them to a reducer in the order of the log.
 
 Records of transactions that were aborted or have not ended do not count: offsets that were committed within a transaction (TxnOffsetCommit,
-28) count when the transaction was committed, at their own place in the log.
+28) count when the transaction was committed, at their own place in the log. Those of open transactions are given apart.
 """
 
 from abc import ABC, abstractmethod
@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from ottla.log.log_reading import LogReading, damaged
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import PeerError
+from ottla.protocol.model import Record
 from ottla.protocol.records.batch import (
     CONTROL_BIT,
     HEADER_BYTES,
@@ -31,12 +32,20 @@ LoadedT = TypeVar("LoadedT")
 LoadedT_co = TypeVar("LoadedT_co", covariant=True)
 
 
+class OpenTransaction(NamedTuple):
+    """Records of one batch of a producer whose transaction had not ended when the log was read."""
+
+    producer_id: int
+    records: list[Record]
+
+
 class Loaded(NamedTuple, Generic[LoadedT_co]):
     """What a log replays to. `unknown` counts records of unknown types; `problems` names the skipped records and why, in offset order."""
 
     replayed: LoadedT_co
     unknown: int
     problems: tuple[str, ...]
+    open_transactions: tuple[OpenTransaction, ...] = ()
 
 
 class ScannedBatches(Protocol):
@@ -146,13 +155,18 @@ def load(log: PartitionLog, make_reducer: ReducerFactory[LoadedT]) -> Loaded[Loa
     with log.reading() as reading:
         reducer = make_reducer()
         transactions = _Transactions(reading, _commits(reading, reducer))
+        opened: list[OpenTransaction] = []
         for name, buffer, piece in reading.pieces(reducer.scan):
-            skipped = {at for at, header in _special(buffer, piece) if not transactions.counts(header)}
+            special = _special(buffer, piece)
+            skipped = {at for at, header in special if not transactions.counts(header)}
             try:
+                for at, header in special:
+                    if transactions.is_open(header):
+                        opened.append(OpenTransaction(header.producer_id, decode_batch(buffer, at, verify_crc=False)))
                 reducer.apply(piece, skipped=skipped, from_offset=reading.log_start_offset)
             except PeerError as error:
                 raise damaged(name, error) from error
-        return reducer.finish()
+        return reducer.finish()._replace(open_transactions=tuple(opened))
 
 
 class _Transactions:
@@ -171,9 +185,17 @@ class _Transactions:
             return False
         if not header.is_transactional:
             return True
-        offset = header.base_offset
-        has_ended = offset < self._stable or self._commits.get(header.producer_id, -1) > offset
-        return has_ended and not any(first <= offset < marker for first, marker in self._aborted.get(header.producer_id, ()))
+        return self._has_committed(header) and not self._is_aborted(header)
+
+    def is_open(self, header: BatchHeader) -> bool:
+        """Whether a batch belongs to a transaction that has not ended."""
+        return header.is_transactional and not header.is_control and not self._has_committed(header) and not self._is_aborted(header)
+
+    def _has_committed(self, header: BatchHeader) -> bool:
+        return header.base_offset < self._stable or self._commits.get(header.producer_id, -1) > header.base_offset
+
+    def _is_aborted(self, header: BatchHeader) -> bool:
+        return any(first <= header.base_offset < marker for first, marker in self._aborted.get(header.producer_id, ()))
 
 
 def _commits(reading: LogReading, reducer: Reducer[Any]) -> dict[int, int]:

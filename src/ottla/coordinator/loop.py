@@ -13,13 +13,15 @@ from logging import INFO, Logger
 from typing import Any, Generic, Protocol, TypeVar
 
 from ottla.coordinator.coordinator import AppendFailed, Coordinator, CoordinatorStatus, FinishLoading, Resign
-from ottla.coordinator.effects import Effects, Reply
+from ottla.coordinator.effects import Effects, Producer, Reply
 from ottla.coordinator.loading import Loaded, Reducer
+from ottla.log.append import Appended, LogRefusal
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import ErrorCode, PeerError, StorageError
 from ottla.protocol.model import TopicPartition
 from ottla.protocol.records.batch import HEADER_BYTES
 from ottla.protocol.records.compression import Codec
+from ottla.protocol.records.control import ControlType, EndMarker
 from ottla.text import printable
 
 SHARED_BYTES_MAX = 1024 * 1024
@@ -45,6 +47,18 @@ class Partition(Protocol):
 
     def append_framed(self, section: bytes, count: int, *, now_ms: int, codec: Codec, bytes_max: int | None = None) -> None:
         """Append encoded records as one batch, as durable as the topic's settings ask for. Raises StorageError."""
+
+    def append_transactional(
+        self, section: bytes, count: int, *, producer_id: int, producer_epoch: int, now_ms: int
+    ) -> Appended | LogRefusal:
+        """Append encoded records of a producer's transaction. Raises StorageError."""
+        ...
+
+    def append_marker(
+        self, marker: EndMarker, *, producer_id: int, producer_epoch: int, is_bumped: bool, now_ms: int
+    ) -> Appended | LogRefusal:
+        """Append the end of a producer's transaction. Raises StorageError."""
+        ...
 
 
 class Batch(Protocol):
@@ -126,6 +140,8 @@ class CoordinatorLoop(Generic[CoordinatorT]):
         if loaded.unknown:
             self._log.warning("%s-%d: %d records are of types not known here; they stay in the log", *self.partition.name, loaded.unknown)
         self.coordinator.restore(loaded.replayed)
+        if loaded.open_transactions:
+            self.coordinator.restore_open(loaded.open_transactions)
         self.run(FinishLoading())
         self._run_later()
 
@@ -190,6 +206,42 @@ class CoordinatorLoop(Generic[CoordinatorT]):
         self._batch.order_responses()
         self.set_timer()
 
+    def _append_transactional(self, effects: AnyEffects, producer: Producer) -> None:
+        """Append the records of a transaction, and reply. As in Kafka, they wait for no others."""
+        self.flush()
+        section = self.coordinator.encode(effects.records, 0)
+        try:
+            outcome = self.partition.append_transactional(
+                section, len(effects.records), producer_id=producer.id, producer_epoch=producer.epoch, now_ms=self._clock()
+            )
+            error = outcome.error if isinstance(outcome, LogRefusal) else ErrorCode.NONE
+        except StorageError as failure:
+            error = failure.code
+        if error is ErrorCode.NONE:
+            self.coordinator.replay_transactional(effects.records, producer)
+            self._emit(effects)
+        else:
+            failed = AppendFailed(effects=effects, error=error)
+            self._emit(self.coordinator.handle(failed, now_ms=self._clock(), timer_ms=self._timer_clock()))
+
+    def end_transaction(self, marker: EndMarker, *, producer_id: int, producer_epoch: int, is_bumped: bool) -> ErrorCode:
+        """Append the end of a producer's transaction, whose records take effect if it was committed; the error where it is refused."""
+        try:
+            self.flush()
+            outcome = self.partition.append_marker(
+                marker, producer_id=producer_id, producer_epoch=producer_epoch, is_bumped=is_bumped, now_ms=self._clock()
+            )
+        except StorageError as error:
+            return error.code
+        if isinstance(outcome, LogRefusal):
+            return outcome.error
+        try:
+            self.coordinator.end_transaction(producer_id, commits=marker.type is ControlType.COMMIT)
+        except Exception as error:
+            self._break_off(error)
+            raise
+        return ErrorCode.NONE
+
     def resign(self) -> None:
         """Stop: parked requests get NOT_COORDINATOR, and their clients look for another coordinator."""
         self.run(Resign())
@@ -232,6 +284,9 @@ class CoordinatorLoop(Generic[CoordinatorT]):
     def _accept(self, effects: AnyEffects) -> None:
         if not effects.records:
             self._emit(effects)
+            return
+        if effects.producer is not None:
+            self._append_transactional(effects, effects.producer)
             return
         framed = self.coordinator.encode(effects.records, self._framed_count)
         if self._framed_count and self._framed_bytes + len(framed) > self._framed_bytes_max:
@@ -296,7 +351,7 @@ class CoordinatorService(ABC, Generic[CoordinatorT]):
     """Of the batches that coordinators write."""
 
     @abstractmethod
-    def create(self, *, partition: int, node_id: int) -> CoordinatorT:
+    def create(self, *, partition: int, node_id: int, leader_epoch: int) -> CoordinatorT:
         """A coordinator whose log is not loaded yet."""
 
     @abstractmethod

@@ -3,12 +3,12 @@
 `reply_to` is opaque to the coordinator: it comes back in the `Reply`, at once or, for a parked request, later.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from ottla.coordinator.coordinator import CoordinatorStatus, LifecycleCommand
-from ottla.coordinator.effects import Effects, LazySequence
+from ottla.coordinator.effects import Effects, LazySequence, Producer
 from ottla.groups.events import GroupEvent
 from ottla.groups.log.committed_offsets import TopicOffsets, partition_count
 from ottla.groups.log.records import GroupRecord
@@ -20,7 +20,10 @@ from ottla.protocol.errors import ErrorCode
 
 @dataclass(slots=True, kw_only=True)
 class JoinGroup:
-    """JoinGroup (11). `new_member_id` is the id for a member without one: randomness comes from the API boundary."""
+    """JoinGroup (11). `new_member_id` is the id for a member without one: randomness comes from the API boundary.
+
+    In a consumer group the id is `new_uuid`, and `may_describe` is as in ConsumerGroupHeartbeat.
+    """
 
     reply_to: int
     group_id: str
@@ -38,6 +41,8 @@ class JoinGroup:
     supports_skip_assignment: bool
     """KIP-814 (v9+): the response can tell a returning static leader to skip the assignment."""
     new_member_id: str
+    new_uuid: str = ""
+    may_describe: Callable[[str], bool] | None = None
     client_port: int = 0
     """The port that the connection comes from; 0: none. Events have it, so that a process that returns is known by its connection."""
 
@@ -65,6 +70,41 @@ class Heartbeat:
     generation: int
     member_id: str
     instance_id: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupHeartbeat:
+    """ConsumerGroupHeartbeat (68). `topics` and `regex` None: unchanged; `owned` None: the member does not say what it owns.
+
+    `may_describe` says which topics a regular expression may match; None: all. `new_member_id` is "" where a member must have an id (v1+).
+    """
+
+    reply_to: int
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: int
+    topics: frozenset[str] | None
+    regex: str | None
+    assignor: str | None
+    owned: Mapping[bytes, Collection[int]] | None
+    client_id: str
+    client_host: str
+    client_port: int = 0
+    new_member_id: str = ""
+    needs_member_id: bool = True
+    """v1+: the client makes the id; before, the coordinator did."""
+    may_describe: Callable[[str], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribe:
+    """ConsumerGroupDescribe (69), one group."""
+
+    reply_to: int
+    group_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +191,22 @@ class OffsetCommit:
     offsets: Sequence[OffsetToCommit]
 
 
+@dataclass(slots=True, kw_only=True)
+class TxnOffsetCommit:
+    """TxnOffsetCommit (28): offsets that are committed with a producer's transaction. Its coordinator has been asked.
+
+    `generation` -1 and `member_id` "" where the producer does not say who consumes (before v3).
+    """
+
+    reply_to: int
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    producer: Producer
+    offsets: Sequence[OffsetToCommit]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetch:
     """OffsetFetch (9), one group. `topics` None requests every committed offset.
@@ -163,6 +219,9 @@ class OffsetFetch:
     topics: tuple[tuple[str, tuple[int, ...]], ...] | None
     require_stable: bool
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
+    member_id: str | None = None
+    member_epoch: int = -1
+    """v9+: who asks, if it is a member of a consumer group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +289,19 @@ class ExpireMember:
 
 
 Request = (
-    JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | OffsetFetch | OffsetDelete | DescribeGroup | ListGroups | DeleteGroup
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | ConsumerGroupHeartbeat
+    | ConsumerGroupDescribe
+    | OffsetCommit
+    | TxnOffsetCommit
+    | OffsetFetch
+    | OffsetDelete
+    | DescribeGroup
+    | ListGroups
+    | DeleteGroup
 )
 """The commands that clients send and that get a reply."""
 
@@ -281,6 +352,50 @@ class HeartbeatResult:
     """Response to Heartbeat."""
 
     error: ErrorCode
+
+
+@dataclass(slots=True, kw_only=True)
+class ConsumerGroupHeartbeatResult:
+    """Response to ConsumerGroupHeartbeat. `assignment` None: the member keeps what it has."""
+
+    error: ErrorCode
+    message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Mapping[bytes, Collection[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupMember:
+    """A member as ConsumerGroupDescribe shows it; partitions by topic id."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    regex: str
+    assignment: Mapping[bytes, Collection[int]]
+    target: Mapping[bytes, Collection[int]]
+    is_classic: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResult:
+    """Response to ConsumerGroupDescribe for one group; `topic_names` are those of the ids in it, as far as the topics exist."""
+
+    error: ErrorCode
+    group_id: str
+    message: str | None = None
+    state: str = ""
+    epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: Sequence[ConsumerGroupMember] = ()
+    topic_names: Mapping[bytes, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,6 +503,8 @@ Result = (
     JoinResult
     | SyncResult
     | HeartbeatResult
+    | ConsumerGroupHeartbeatResult
+    | ConsumerGroupDescribeResult
     | LeaveResult
     | CommitResult
     | OffsetFetchResult
@@ -404,7 +521,7 @@ GroupEffects = Effects[GroupRecord, Result, GroupEvent]
 # Checks that come before any group is looked up. Order, as in Kafka's `GroupCoordinatorService`: group id, session timeout, loading, not
 # the coordinator.
 
-NEEDS_GROUP_ID = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete)
+NEEDS_GROUP_ID = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete, ConsumerGroupDescribe)
 """The other requests accept the empty group id, under which very old clients commit."""
 
 WHILE_LOADING = {
@@ -419,12 +536,44 @@ def refusal(command: Request, status: CoordinatorStatus, settings: GroupSettings
     """The response that does not depend on the group; None when the group must be looked up."""
     if isinstance(command, NEEDS_GROUP_ID) and not command.group_id:
         return error_result(command, ErrorCode.INVALID_GROUP_ID)
+    if isinstance(command, ConsumerGroupHeartbeat):
+        problem = heartbeat_problem(command, settings)
+        if problem is not None:
+            return ConsumerGroupHeartbeatResult(error=problem[0], message=problem[1])
     if isinstance(command, JoinGroup) and not settings.allows_session_timeout(command.session_timeout_ms):
         return error_result(command, ErrorCode.INVALID_SESSION_TIMEOUT)
     if status is CoordinatorStatus.LOADING:
         return error_result(command, WHILE_LOADING.get(type(command), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     if status is CoordinatorStatus.RESIGNED:
         return error_result(command, ErrorCode.NOT_COORDINATOR)
+    return None
+
+
+def heartbeat_problem(command: ConsumerGroupHeartbeat, settings: GroupSettings) -> tuple[ErrorCode, str] | None:
+    """What is wrong with the request itself, in Kafka's order and words; None if nothing is."""
+    epoch, is_joining = command.member_epoch, command.member_epoch == 0
+    invalid = ErrorCode.INVALID_REQUEST
+    if (command.needs_member_id or epoch > 0 or epoch == -1) and not command.member_id.strip():
+        return invalid, "MemberId can't be empty."
+    for name, text in (("GroupId", command.group_id), ("InstanceId", command.instance_id), ("RackId", command.rack_id)):
+        if text is not None and not text.strip():
+            return invalid, f"{name} can't be empty."
+    if is_joining and command.rebalance_timeout_ms == -1:
+        return invalid, "RebalanceTimeoutMs must be provided in first request."
+    if is_joining and (command.owned is None or command.owned):
+        return invalid, "TopicPartitions must be empty when (re-)joining."
+    if is_joining and command.topics is None and command.regex is None:
+        return invalid, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+    if epoch == -2 and command.instance_id is None:
+        return invalid, "InstanceId can't be null."
+    if epoch < -2:
+        return invalid, "MemberEpoch is invalid."
+    if command.assignor is not None and command.assignor not in settings.consumer_assignors:
+        supported = ", ".join(sorted(settings.consumer_assignors))
+        return (
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {command.assignor} is not supported. Supported assignors: {supported}.",
+        )
     return None
 
 
@@ -439,7 +588,11 @@ def error_result(command: Request, error: ErrorCode) -> Result:
             return HeartbeatResult(error=error)
         case LeaveGroup():
             return LeaveResult(error=error)
-        case OffsetCommit():
+        case ConsumerGroupHeartbeat():
+            return ConsumerGroupHeartbeatResult(error=error)
+        case ConsumerGroupDescribe():
+            return ConsumerGroupDescribeResult(error=error, group_id=command.group_id)
+        case OffsetCommit() | TxnOffsetCommit():
             return CommitResult(errors=(error,) * len(command.offsets))
         case OffsetFetch():
             return OffsetFetchResult(error=error)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ottla.coordinator.coordinator import AppendFailed, Coordinator, CoordinatorStatus
-from ottla.coordinator.effects import NO_EFFECTS, Effects, LazySequence, Reply
-from ottla.coordinator.loading import Reducer, ReducerFactory
+from ottla.coordinator.effects import NO_EFFECTS, Effects, LazySequence, Producer, Reply
+from ottla.coordinator.loading import OpenTransaction, Reducer, ReducerFactory
 from ottla.coordinator.loop import CoordinatorService
 from ottla.coordinator.timers import Timer
-from ottla.groups.classic.group import JOIN, SYNC, ClassicGroup, describe_group
+from ottla.groups.classic.group import CLASSIC, JOIN, SYNC, ClassicGroup, describe_group
 from ottla.groups.classic.join import join_group
 from ottla.groups.classic.leave import evict_member, expire_member, expire_session, leave_group
 from ottla.groups.classic.member import SESSION
@@ -20,6 +20,8 @@ from ottla.groups.classic.records import append_failed, create_groups, replay_gr
 from ottla.groups.classic.sync import expire_sync, heartbeat, sync_group
 from ottla.groups.commands import (
     Command,
+    ConsumerGroupDescribe,
+    ConsumerGroupHeartbeat,
     DeleteGroup,
     DeleteResult,
     DescribeGroup,
@@ -40,17 +42,34 @@ from ottla.groups.commands import (
     Request,
     Result,
     SyncGroup,
+    TxnOffsetCommit,
     error_result,
     refusal,
 )
+from ottla.groups.consumer import classic_members, departures
+from ottla.groups.consumer.describing import describe_as_classic, describe_consumer_group
+from ottla.groups.consumer.group import CLASSIC_JOIN, CLASSIC_SYNC, CONSUMER, CONSUMER_SESSION, RESOLUTION, REVOCATION
+from ottla.groups.consumer.heartbeat import consumer_heartbeat
+from ottla.groups.consumer.records import consumer_append_failed, create_consumer_groups, replay_consumer_record
+from ottla.groups.consumer.regexes import resolve_regexes
+from ottla.groups.consumer.upgrade import heartbeat_at_classic_group
 from ottla.groups.events import GroupEvent
 from ottla.groups.group import DEAD_STATE, CommandContext, CoordinatorState, Group
 from ottla.groups.log.committed_offsets import CommittedOffsets, frame_records
-from ottla.groups.log.records import GroupMetadataRecord, GroupRecord
+from ottla.groups.log.records import ConsumerGroupRecord, GroupMetadataRecord, GroupRecord, OffsetRecord, decode
 from ottla.groups.log.replayed_state import ReplayedState
-from ottla.groups.offsets import commit_offsets, delete_all_offsets, delete_offsets, expire_offsets, fetch_offsets, forget_topics
-from ottla.groups.settings import GroupSettings
+from ottla.groups.offsets import (
+    commit_offsets,
+    commit_transactional_offsets,
+    delete_all_offsets,
+    delete_offsets,
+    expire_offsets,
+    fetch_offsets,
+    forget_topics,
+)
+from ottla.groups.settings import GroupConfigs, GroupSettings
 from ottla.groups.snapshots import CoordinatorSnapshot, GroupSummary, MemberAssignment
+from ottla.groups.topics import ClusterTopics
 from ottla.protocol.coordinator_records import OffsetValue
 from ottla.protocol.errors import ErrorCode
 
@@ -87,7 +106,7 @@ class ListedGroups(LazySequence[ListedGroup]):
 def list_groups(context: CommandContext, command: ListGroups) -> None:
     """List the groups of the requested states and types; an empty filter matches all, case is ignored."""
     states = frozenset(state.strip().lower() for state in command.states)
-    types = {group_type.strip().lower() for group_type in command.types}
+    types = {group_type.lower() for group_type in command.types}  # as in Kafka, blanks around a type count
     groups = tuple(context.state.groups.values())
     if types:
         groups = tuple(group for group in groups if group.group_type in types)
@@ -101,7 +120,7 @@ def delete_group(context: CommandContext, command: DeleteGroup) -> None:
     if group is not None and error is ErrorCode.NONE:
         delete_all_offsets(context, group.group_id)
         count = len(context.records)
-        context.records.append(GroupMetadataRecord(group_id=group.group_id, value=None))
+        context.records.extend(group.tombstones())
         context.log(f"The following groups were deleted: {group.group_id}. A total of {count} offsets were removed.")
         evidence = {"offset_count": count}
         context.emit_change(group, "deleted", group.state_name, DEAD_STATE, evidence=evidence, reason="by DeleteGroups")
@@ -114,6 +133,7 @@ HANDLERS: dict[type, Callable[[CommandContext, Any], None]] = {
     Heartbeat: heartbeat,
     LeaveGroup: leave_group,
     OffsetCommit: commit_offsets,
+    TxnOffsetCommit: commit_transactional_offsets,
     OffsetFetch: fetch_offsets,
     OffsetDelete: delete_offsets,
     DescribeGroup: describe_group,
@@ -123,9 +143,35 @@ HANDLERS: dict[type, Callable[[CommandContext, Any], None]] = {
     ExpireMember: expire_member,
     ExpireOffsets: expire_offsets,
     ForgetTopics: forget_topics,
+    ConsumerGroupHeartbeat: consumer_heartbeat,
+    ConsumerGroupDescribe: describe_consumer_group,
 }
+"""The handlers of requests about all groups, about a group that does not exist, and of classic groups."""
 
-TIMERS: dict[str, Callable[..., None]] = {JOIN: expire_join, SYNC: expire_sync, SESSION: expire_session}
+HANDLERS_BY_TYPE: dict[str, dict[type, Callable[[CommandContext, Any], None]]] = {
+    CLASSIC: {ConsumerGroupHeartbeat: heartbeat_at_classic_group},
+    CONSUMER: {
+        JoinGroup: classic_members.join_group,
+        SyncGroup: classic_members.sync_group,
+        Heartbeat: classic_members.heartbeat,
+        LeaveGroup: departures.leave_group,
+        DescribeGroup: describe_as_classic,
+        EvictMember: departures.evict_member,
+        ExpireMember: departures.expire_member,
+    },
+}
+"""What a group of a type does instead."""
+
+TIMERS: dict[str, Callable[..., None]] = {
+    JOIN: expire_join,
+    SYNC: expire_sync,
+    SESSION: expire_session,
+    CONSUMER_SESSION: departures.expire_session,
+    REVOCATION: departures.expire_revocation,
+    CLASSIC_JOIN: departures.expire_classic_join,
+    CLASSIC_SYNC: departures.expire_classic_sync,
+    RESOLUTION: resolve_regexes,
+}
 """What a timer of each kind does; it gets the context and the timer's names."""
 
 
@@ -135,7 +181,7 @@ class GroupCoordinator(Coordinator[Command, GroupRecord, Result, GroupEvent, Rep
     kind = "group"
     topic = "__consumer_offsets"
     key_name = "group_id"
-    partial_readers = frozenset({OffsetCommit, Heartbeat, JoinGroup, LeaveGroup, SyncGroup})
+    partial_readers = frozenset({OffsetCommit, TxnOffsetCommit, Heartbeat, JoinGroup, LeaveGroup, SyncGroup, ConsumerGroupHeartbeat})
     """They read a group's members and never its committed offsets."""
     periodic_command = ExpireOffsets()
 
@@ -143,8 +189,16 @@ class GroupCoordinator(Coordinator[Command, GroupRecord, Result, GroupEvent, Rep
 
     __slots__ = ("state",)
 
-    def __init__(self, settings: GroupSettings, *, partition: int = 0, node_id: int = 1) -> None:
-        self.state = CoordinatorState(settings)
+    def __init__(
+        self,
+        settings: GroupSettings,
+        *,
+        partition: int = 0,
+        node_id: int = 1,
+        topics: ClusterTopics | None = None,
+        configs: GroupConfigs | None = None,
+    ) -> None:
+        self.state = CoordinatorState(settings, topics, configs)
         super().__init__(self.state.timers, partition=partition, node_id=node_id)
 
     def fast_heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None, *, timer_ms: int) -> ErrorCode | None:
@@ -177,6 +231,9 @@ class GroupCoordinator(Coordinator[Command, GroupRecord, Result, GroupEvent, Rep
             return
         self._remove_pending(len(records))
         self.state.replayed.apply_all(records)
+        if self.state.pending_offsets:
+            for record in records:
+                self.state.pending_offsets.replace(record.group_id, record.topic, record.partition)
         self._create_simple_group(records.group_id, records.commit_timestamp_ms)
 
     def may_exceed_batch(self, records: Sequence[GroupRecord]) -> bool:
@@ -226,7 +283,10 @@ class GroupCoordinator(Coordinator[Command, GroupRecord, Result, GroupEvent, Rep
             if result is not None:
                 context.reply(command.reply_to, result)
                 return context.effects()
-        HANDLERS[type(command)](context, command)
+        kind = type(command)
+        group = self.state.groups.get(getattr(command, "group_id", ""))
+        handler = None if group is None else HANDLERS_BY_TYPE[group.group_type].get(kind)
+        (handler or HANDLERS[kind])(context, command)
         return context.effects()
 
     def _refuse(self, command: Command) -> GroupEffects:
@@ -248,8 +308,38 @@ class GroupCoordinator(Coordinator[Command, GroupRecord, Result, GroupEvent, Rep
             return
         if isinstance(record, GroupMetadataRecord):
             replay_group_record(self.state, record)
+        elif isinstance(record, ConsumerGroupRecord):
+            replay_consumer_record(self.state, record)
         elif record.value is not None:
+            self.state.pending_offsets.replace(record.group_id, record.topic, record.partition)
             self._create_simple_group(record.group_id, record.value.commit_timestamp_ms)
+        else:
+            self.state.pending_offsets.remove(record.group_id, record.topic, record.partition)
+
+    def replay_transactional(self, records: Sequence[GroupRecord], producer: Producer) -> None:
+        assert isinstance(records, CommittedOffsets), "nothing else is written in transactions"
+        self._remove_pending(len(records))
+        self.state.pending_offsets.add(producer.id, records)
+        self._create_simple_group(records.group_id, records.commit_timestamp_ms)
+
+    def end_transaction(self, producer_id: int, *, commits: bool) -> None:
+        for record in self.state.pending_offsets.end(producer_id):
+            if commits:
+                self.state.replayed.apply(record)
+                assert record.value is not None
+                self._create_simple_group(record.group_id, record.value.commit_timestamp_ms)
+
+    def restore_open(self, transactions: Sequence[OpenTransaction]) -> None:
+        pending, replayed = self.state.pending_offsets, self.state.replayed
+        for transaction in transactions:
+            records = [decode(record.key, record.value) for record in transaction.records]
+            offsets = [record for record in records if isinstance(record, OffsetRecord) and record.value is not None]
+            pending.add(transaction.producer_id, offsets)
+            for record in offsets:
+                committed = replayed.committed(record.group_id, record.topic, record.partition)
+                assert record.value is not None
+                if committed is not None and committed.commit_timestamp_ms > record.value.commit_timestamp_ms:
+                    pending.replace(record.group_id, record.topic, record.partition)
 
     def _create_simple_group(self, group_id: str, now_ms: int) -> None:
         """Offsets of a consumer that is not a member create a group without members."""
@@ -263,17 +353,18 @@ class GroupCoordinator(Coordinator[Command, GroupRecord, Result, GroupEvent, Rep
 
     def _finish_loading(self, now_ms: int, timer_ms: int) -> GroupEffects:
         context = CommandContext(self.state, now_ms, timer_ms)
+        create_consumer_groups(context)
         create_groups(context)
         return context.effects()
 
     def _resign(self, now_ms: int, timer_ms: int) -> GroupEffects:
         context = CommandContext(self.state, now_ms, timer_ms)
         for group in list(self.state.groups.values()):
-            context.log(f"[GroupId={group.group_id}] Unloading group metadata for generation {group.generation}.")
             group.unload(context)
             self.state.remove_group(group)
         self.state.expiry = None
         self.state.replayed.clear()
+        self.state.pending_offsets.clear()
         return context.effects()
 
     def _append_failed(self, failed: AppendFailed, now_ms: int, timer_ms: int) -> GroupEffects:
@@ -281,6 +372,7 @@ class GroupCoordinator(Coordinator[Command, GroupRecord, Result, GroupEvent, Rep
         self.state.expiry = None
         context = CommandContext(self.state, now_ms, timer_ms)
         append_failed(context, failed)
+        consumer_append_failed(context, failed)
         return context.effects()
 
 
@@ -289,13 +381,21 @@ class GroupService(CoordinatorService[GroupCoordinator]):
 
     coordinator_type = GroupCoordinator
 
-    def __init__(self, settings: GroupSettings, choose_reducer: Callable[[int], ReducerFactory[ReplayedState]]) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        choose_reducer: Callable[[int], ReducerFactory[ReplayedState]],
+        topics: ClusterTopics | None = None,
+        configs: GroupConfigs | None = None,
+    ) -> None:
         self.settings = settings
+        self._topics = topics
+        self._configs = configs
         self.codec = settings.offsets_topic_codec
         self._choose_reducer = choose_reducer
 
-    def create(self, *, partition: int, node_id: int) -> GroupCoordinator:
-        return GroupCoordinator(self.settings, partition=partition, node_id=node_id)
+    def create(self, *, partition: int, node_id: int, leader_epoch: int) -> GroupCoordinator:
+        return GroupCoordinator(self.settings, partition=partition, node_id=node_id, topics=self._topics, configs=self._configs)
 
     def reducer(self, log_bytes: int) -> Reducer[ReplayedState]:
         return self._choose_reducer(log_bytes)()

@@ -34,6 +34,9 @@ class TriggerCode(StrEnum):
     ASSIGNOR_CHANGE = "ASSIGNOR_CHANGE"
     STATIC_REJOIN = "STATIC_REJOIN"
     STATIC_FENCED = "STATIC_FENCED"
+    REBALANCE_TIMEOUT = "REBALANCE_TIMEOUT"
+    SUBSCRIPTION_CHANGE = "SUBSCRIPTION_CHANGE"
+    REGEX_CHANGE = "REGEX_CHANGE"
     STORE_ERROR = "STORE_ERROR"
     CAPACITY = "CAPACITY"
 
@@ -61,8 +64,12 @@ class GroupEvent:
     second process used its instance id), `loaded` (read back from the log), `offsets_expired` (offsets became too old: evidence
     `offset_count`, Kafka's `offset-expiration`), `offsets_deleted` (by OffsetDelete or with their topic, as `reason` says: evidence
     `offset_count`), `deleted` (by DeleteGroups, with `offset_count` offsets, or because neither members nor offsets were left).
+    Only consumer groups have `epoch_bumped` (the group epoch was increased to `generation`: one event for each trigger, `coalesced` where
+    the epoch before had no target yet), `target_assigned` (the target assignment of `generation`: `members` have their targets) and
+    `static_left` (a static member left for now, with `members` what waits for it).
     trigger: a `TriggerCode` (docs/rebalances.md), e.g. JOIN_NEW, LEAVE, EXPIRE_HEARTBEAT, JOIN_TIMEOUT, SYNC_TIMEOUT, LEADER_REJOIN,
-    METADATA_UPDATE, ASSIGNOR_CHANGE, STORE_ERROR, CAPACITY; only on `trigger` events. `reason` is the text that Apache Kafka logs.
+    METADATA_UPDATE, ASSIGNOR_CHANGE, STORE_ERROR, CAPACITY; only on `trigger`, `epoch_bumped` and static events. `reason` is the text
+    that Apache Kafka logs.
     evidence: numbers behind the trigger, units in the names, e.g. `last_heartbeat_age_ms`.
     """
 

@@ -1,6 +1,6 @@
 """A group of any type (Kafka: `Group`), the groups of one coordinator, and the context in which it handles a command.
 
-What a group type adds is in its own package: `classic`.
+What a group type adds is in its own package: `classic`, `consumer`.
 """
 
 from abc import ABC, abstractmethod
@@ -9,12 +9,15 @@ from dataclasses import dataclass
 
 from ottla.coordinator.effects import Context
 from ottla.coordinator.timers import Timer, Timers
-from ottla.groups.commands import OffsetCommit, Result
+from ottla.groups.commands import OffsetCommit, OffsetFetch, Result, TxnOffsetCommit
 from ottla.groups.events import EventMember, GroupEvent
+from ottla.groups.log.committed_offsets import TopicOffsets
 from ottla.groups.log.records import GroupRecord
 from ottla.groups.log.replayed_state import OffsetsByTopic, ReplayedState
-from ottla.groups.settings import GroupSettings
+from ottla.groups.pending_offsets import PendingOffsets
+from ottla.groups.settings import GroupConfigs, GroupSettings
 from ottla.groups.snapshots import GroupSnapshot, GroupSummary, MemberAssignment
+from ottla.groups.topics import ClusterTopics, NoTopics, TopicHashes
 from ottla.protocol.coordinator_records import GroupMetadataValue
 from ottla.protocol.errors import ErrorCode
 
@@ -27,10 +30,12 @@ UNKNOWN_MS = -1
 class Group(ABC):
     """One group. `generation` is the epoch of a group whose type has epochs; `leader` is None in a group that elects none."""
 
-    __slots__ = ("generation", "group_id", "leader", "protocol", "protocol_type", "state_since_ms")
+    __slots__ = ("generation", "group_id", "leader", "protocol", "protocol_type", "replaces", "state_since_ms")
 
     def __init__(self, group_id: str, *, now_ms: int) -> None:
         self.group_id = group_id
+        self.replaces: Group | None = None
+        """The group of another type that this one was converted from, until the records of that are stored."""
         self.state_since_ms = now_ms
         self.generation = 0
         self.protocol_type: str | None = None
@@ -73,8 +78,23 @@ class Group(ABC):
         """Whether retention applies to the group's offsets in its present state."""
 
     @abstractmethod
-    def check_commit(self, context: "CommandContext", command: OffsetCommit) -> ErrorCode:
-        """NONE if the commit is accepted (Kafka: `validateOffsetCommit`); an accepted commit of a member restarts its session."""
+    def check_commit(self, context: "CommandContext", command: OffsetCommit, topics: Iterable[TopicOffsets]) -> ErrorCode:
+        """NONE if the commit of `topics`, what can be stored of the command's offsets, is accepted (Kafka: `validateOffsetCommit`).
+
+        An accepted commit of a member of a classic group restarts its session.
+        """
+
+    @abstractmethod
+    def check_transactional_commit(self, context: "CommandContext", command: TxnOffsetCommit) -> ErrorCode:
+        """NONE if the commit within a transaction is accepted, in any state of the group (Kafka: `validateTransactionalOffsetCommit`)."""
+
+    @abstractmethod
+    def check_fetch(self, command: OffsetFetch) -> ErrorCode:
+        """NONE if the offsets may be fetched (Kafka: `validateOffsetFetch`)."""
+
+    @abstractmethod
+    def tombstones(self) -> Iterable[GroupRecord]:
+        """The records that delete the group, without its offsets."""
 
     @abstractmethod
     def fast_heartbeat(self, generation: int, member_id: str, instance_id: str | None, timer_ms: int, timers: Timers) -> ErrorCode | None:
@@ -131,11 +151,29 @@ class ExpiryPass:
 class CoordinatorState:
     """Everything that a coordinator holds. Only `replayed` is durable; the rest is lost at a restart."""
 
-    __slots__ = ("commit_counts", "expiry", "groups", "offsets_committed", "replayed", "settings", "timers")
+    __slots__ = (
+        "commit_counts",
+        "configs",
+        "expiry",
+        "groups",
+        "offsets_committed",
+        "pending_offsets",
+        "replayed",
+        "settings",
+        "timers",
+        "topic_hashes",
+        "topics",
+    )
 
-    def __init__(self, settings: GroupSettings) -> None:
+    def __init__(self, settings: GroupSettings, topics: ClusterTopics | None = None, configs: GroupConfigs | None = None) -> None:
         self.settings = settings
+        self.configs: GroupConfigs = settings if configs is None else configs
+        self.topics: ClusterTopics = NoTopics() if topics is None else topics
+        """The cluster's topics as they are now."""
+        self.topic_hashes = TopicHashes()
         self.replayed = ReplayedState()
+        self.pending_offsets = PendingOffsets()
+        """Of transactions that have not ended; the log has them too."""
         self.groups: dict[str, Group] = {}
         self.timers = Timers()
         self.expiry: ExpiryPass | None = None
@@ -149,10 +187,32 @@ class CoordinatorState:
         self.commit_counts[group_id] = self.commit_counts.get(group_id, 0) + count
         self.offsets_committed += count
 
-    def remove_group(self, group: Group) -> None:
-        """Remove a group and cancel its timers."""
+    def convert_group(self, group: Group) -> None:
+        """Put a group in the place of the one of another type with its id. No timer fires before the records are stored, or have failed."""
+        group.replaces = self.groups.get(group.group_id)
+        self.groups[group.group_id] = group
+
+    def complete_conversion(self, group: Group) -> None:
+        """The records of a conversion are stored: the group from before is gone."""
+        if group.replaces is not None:
+            self._cancel_timers(group.replaces)
+            group.replaces = None
+
+    def undo_conversion(self, group: Group) -> bool:
+        """The records could not be stored: the group from before is in its place again. Returns whether the group was a converted one."""
+        if group.replaces is None:
+            return False
+        self._cancel_timers(group)
+        self.groups[group.group_id] = group.replaces
+        return True
+
+    def _cancel_timers(self, group: Group) -> None:
         for timer in group.timers():
             self.timers.cancel(timer)
+
+    def remove_group(self, group: Group) -> None:
+        """Remove a group and cancel its timers."""
+        self._cancel_timers(group)
         self.groups.pop(group.group_id, None)
         self.commit_counts.pop(group.group_id, None)
 
@@ -166,6 +226,10 @@ class CommandContext(Context[CoordinatorState, GroupRecord, Result, GroupEvent])
     def settings(self) -> GroupSettings:
         """The operator's settings."""
         return self.state.settings
+
+    def group_number(self, group: Group, name: str) -> int:
+        """The value in force of a consumer group's setting."""
+        return self.state.configs.group_number(group.group_id, name)
 
     def emit_change(
         self,

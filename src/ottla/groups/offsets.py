@@ -21,10 +21,11 @@ from ottla.groups.commands import (
     OffsetFetch,
     OffsetFetchResult,
     OffsetsToCommit,
+    TxnOffsetCommit,
 )
 from ottla.groups.group import DEAD_STATE, CommandContext, ExpiryPass, Group
 from ottla.groups.log.committed_offsets import CommittedOffsets, TopicOffsets
-from ottla.groups.log.records import STRING_CHARS_SAFE, GroupMetadataRecord, OffsetRecord, refuse_long_strings
+from ottla.groups.log.records import STRING_CHARS_SAFE, OffsetRecord, refuse_long_strings
 from ottla.groups.log.replayed_state import OffsetsByTopic
 from ottla.protocol.coordinator_records import OffsetValue
 from ottla.protocol.errors import ErrorCode
@@ -42,18 +43,18 @@ def commit_offsets(context: CommandContext, command: OffsetCommit) -> None:
     for topic in topics:
         refuse_long_strings(topic.topic)
     group = context.state.groups.get(command.group_id)
-    error = _unknown_group_error(command) if group is None else group.check_commit(context, command)
+    errors: tuple[ErrorCode, ...] = (ErrorCode.NONE,) * len(command.offsets)
+    for topic in topics:
+        if topic.metadata is not None and not _are_short(topic.metadata, context.settings.offset_metadata_bytes_max):
+            errors, topics = _without_long_metadata(topics, context.settings.offset_metadata_bytes_max)
+            break
+    error = _unknown_group_error(command) if group is None else group.check_commit(context, command, topics)
     if error is not ErrorCode.NONE:
         context.reply(command.reply_to, CommitResult(errors=(error,) * len(command.offsets)))
         return
     expire_timestamp_ms = None
     if command.retention_ms != NO_RETENTION:
         expire_timestamp_ms = min(max(context.now_ms + command.retention_ms, 0), TIMESTAMP_MS_MAX)
-    errors: tuple[ErrorCode, ...] = (ErrorCode.NONE,) * len(command.offsets)
-    for topic in topics:
-        if topic.metadata is not None and not _are_short(topic.metadata, context.settings.offset_metadata_bytes_max):
-            errors, topics = _without_long_metadata(topics, context.settings.offset_metadata_bytes_max)
-            break
     if topics:
         records = CommittedOffsets(command.group_id, topics, commit_timestamp_ms=context.now_ms, expire_timestamp_ms=expire_timestamp_ms)
         context.records_on_demand = records
@@ -61,6 +62,28 @@ def commit_offsets(context: CommandContext, command: OffsetCommit) -> None:
     elif group is None:
         # As in Kafka, a commit that stores nothing creates an empty group, which the next expiry pass deletes.
         context.state.groups[command.group_id] = ClassicGroup(command.group_id, now_ms=context.now_ms)
+    context.reply(command.reply_to, CommitResult(errors=errors))
+
+
+def commit_transactional_offsets(context: CommandContext, command: TxnOffsetCommit) -> None:
+    """Store offsets that take effect when the producer's transaction is committed."""
+    topics = OffsetsToCommit.of(command.offsets).topics
+    refuse_long_strings(command.group_id)
+    for topic in topics:
+        refuse_long_strings(topic.topic)
+    group = context.state.groups.get(command.group_id)
+    if group is None:
+        error = ErrorCode.NONE if command.generation < 0 else ErrorCode.ILLEGAL_GENERATION
+    else:
+        error = group.check_transactional_commit(context, command)
+    if error is not ErrorCode.NONE:
+        context.reply(command.reply_to, CommitResult(errors=(error,) * len(command.offsets)))
+        return
+    errors, topics = _without_long_metadata(topics, context.settings.offset_metadata_bytes_max)
+    if topics:
+        records = CommittedOffsets(command.group_id, topics, commit_timestamp_ms=context.now_ms, expire_timestamp_ms=None)
+        context.records_on_demand, context.producer = records, command.producer
+        context.state.count_commits(command.group_id, len(records))
     context.reply(command.reply_to, CommitResult(errors=errors))
 
 
@@ -139,6 +162,10 @@ class FetchedOffsets(LazySequence[FetchedOffset]):
 def fetch_offsets(context: CommandContext, command: OffsetFetch) -> None:
     """Answer with the committed offsets; -1 where none is committed, also for unknown groups."""
     group = context.state.groups.get(command.group_id)
+    error = ErrorCode.NONE if group is None else group.check_fetch(command)
+    if error is not ErrorCode.NONE:
+        context.reply(command.reply_to, OffsetFetchResult(error=error))
+        return
     by_topic = context.state.replayed.offsets.get(command.group_id, {})
     if group is None or group.is_dead:
         by_topic = {}
@@ -149,8 +176,19 @@ def fetch_offsets(context: CommandContext, command: OffsetFetch) -> None:
     for topic, partitions in wanted:
         by_partition = by_topic.get(topic, {})
         topic_id = command.topic_ids.get(topic, NO_ID)
-        topics.append((topic, FetchedOffsets(partitions, list(map(by_partition.get, partitions)), topic_id)))
+        found: Sequence[FetchedOffset] = FetchedOffsets(partitions, list(map(by_partition.get, partitions)), topic_id)
+        if command.require_stable and context.state.pending_offsets:
+            found = tuple(_stable(context, command.group_id, topic, offset) for offset in found)
+        topics.append((topic, found))
     context.reply(command.reply_to, OffsetFetchResult(error=ErrorCode.NONE, topics=tuple(topics)))
+
+
+def _stable(context: CommandContext, group_id: str, topic: str, found: FetchedOffset) -> FetchedOffset:
+    """The offset, or an error where a transaction that has not ended may change it (KIP-447)."""
+    if not context.state.pending_offsets.has(group_id, topic, found.partition):
+        return found
+    unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    return FetchedOffset(partition=found.partition, offset=NO_OFFSET, leader_epoch=-1, metadata="", error=unstable)
 
 
 def delete_offsets(context: CommandContext, command: OffsetDelete) -> None:
@@ -174,6 +212,9 @@ def delete_offsets(context: CommandContext, command: OffsetDelete) -> None:
 def forget_topics(context: CommandContext, command: ForgetTopics) -> None:
     """Delete the offsets of deleted topics in all groups."""
     deleted = set(command.topics)
+    for group_id, topic, partition in context.state.pending_offsets.all():
+        if topic in deleted and context.state.replayed.committed(group_id, topic, partition) is None:
+            _delete_offset(context, group_id, topic, partition)
     for group_id, by_topic in context.state.replayed.offsets.items():
         before = len(context.records)
         for topic, by_partition in by_topic.items():
@@ -191,6 +232,9 @@ def delete_all_offsets(context: CommandContext, group_id: str) -> None:
     for topic, by_partition in context.state.replayed.offsets.get(group_id, {}).items():
         for partition in by_partition:
             _delete_offset(context, group_id, topic, partition)
+    for topic, partition in context.state.pending_offsets.of_group(group_id):
+        if context.state.replayed.committed(group_id, topic, partition) is None:
+            _delete_offset(context, group_id, topic, partition)
 
 
 def _emit_deleted(context: CommandContext, group: Group, count: int, reason: str) -> None:
@@ -200,7 +244,8 @@ def _emit_deleted(context: CommandContext, group: Group, count: int, reason: str
 
 
 def _delete_offset(context: CommandContext, group_id: str, topic: str, partition: int) -> None:
-    if context.state.replayed.committed(group_id, topic, partition) is not None:
+    state = context.state
+    if state.replayed.committed(group_id, topic, partition) is not None or state.pending_offsets.has(group_id, topic, partition):
         context.records.append(OffsetRecord(group_id=group_id, topic=topic, partition=partition, value=None))
 
 
@@ -251,8 +296,7 @@ def _expire_group(context: CommandContext, group: Group, expiry: ExpiryPass) -> 
     if len(scan.expired) > remaining:
         expiry.group_ids.append(group.group_id)
     elif scan.is_all and group.is_empty:
-        # As in Kafka, a group without a record gets a tombstone, too: its replay removes the group.
-        context.records.append(GroupMetadataRecord(group_id=group.group_id, value=None))
+        context.records.extend(group.tombstones())
         context.emit_change(group, "deleted", group.state_name, DEAD_STATE, reason="it has no members and no offsets")
     return scan.visited
 
@@ -270,7 +314,10 @@ def _scan_group(context: CommandContext, group: Group, by_topic: OffsetsByTopic,
         visited += len(by_partition)
         if not group.is_subscribed_to(topic):
             expired += [(topic, partition) for partition, value in by_partition.items() if _has_expired(context, value, empty_since_ms)]
-    return _Scan(visited, expired, is_all=len(expired) == visited)
+    pending = context.state.pending_offsets.of_group(group.group_id) if context.state.pending_offsets else []
+    if pending:  # neither they nor their group may go
+        expired = [name for name in expired if name not in set(pending)]
+    return _Scan(visited, expired, is_all=len(expired) == visited and not pending)
 
 
 def _has_expired(context: CommandContext, value: OffsetValue, empty_since_ms: int | None) -> bool:

@@ -76,6 +76,7 @@ class GroupSummary(NamedTuple):
     static_members: int
     pending: int
     offset_commits: int
+    group_type: str = "classic"
 
 
 class MemberAssignment(NamedTuple):

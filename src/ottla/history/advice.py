@@ -9,17 +9,23 @@ from typing import Final
 HEARTBEATS_PER_SESSION: Final = 3
 """Heartbeats that should fit into a session: one may be late and one lost."""
 
+SESSION_OF_GROUP: Final = "consumer.session.timeout.ms"
+HEARTBEAT_OF_GROUP: Final = "consumer.heartbeat.interval.ms"
+"""Settings of a group of the consumer protocol, for its members of that protocol; the broker's begin with "group."."""
+
 _MINUTE_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
-    """A consumer's own settings; the defaults are those of Kafka's Java client."""
+    """A consumer's settings; the defaults are those of Kafka's Java client with the classic protocol."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     max_poll_interval_ms: int = 300_000
     max_poll_records: int = 500
+    is_consumer_protocol: bool = False
+    """Whether its group.protocol is consumer (KIP-848): session and heartbeat interval are then settings of the group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +69,15 @@ def _heartbeats(settings: ConsumerSettings) -> Advice | None:
     if session >= HEARTBEATS_PER_SESSION * heartbeat:
         return None
     suggested = session // HEARTBEATS_PER_SESSION
+    names = (HEARTBEAT_OF_GROUP, SESSION_OF_GROUP) if settings.is_consumer_protocol else ("heartbeat.interval.ms", "session.timeout.ms")
     return Advice(
-        setting="heartbeat.interval.ms",
+        setting=names[0],
         value=heartbeat,
         suggested=suggested,
         sentence=(
             f"A session of {session} ms is shorter than {HEARTBEATS_PER_SESSION} heartbeats of {heartbeat} ms "
             f"({HEARTBEATS_PER_SESSION * heartbeat} ms), so a late heartbeat loses the member: "
-            f"set heartbeat.interval.ms to {suggested}, or session.timeout.ms to {HEARTBEATS_PER_SESSION * heartbeat}."
+            f"set {names[0]} to {suggested}, or {names[1]} to {HEARTBEATS_PER_SESSION * heartbeat}."
         ),
     )
 

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 
 from ottla.groups.events import GroupEvent
 from ottla.history.processes import Process, Processes, distinct_names, of_member
-from ottla.history.rounds.assembly import assemble, by_group
+from ottla.history.rounds.assembly import assemble, complete_by_group
 from ottla.history.rounds.round import Membership, Round
-from ottla.history.sources.clocks import complete_departures
 from ottla.history.sources.evidence import CommitSpan, Evidence, Kind
 from ottla.history.sources.group_events import BROKER_CLOCK, evidence_of_event
 from ottla.history.story.arrays import LagHistory
 from ottla.history.verdicts.judging import judge_follow_up, judge_rounds
-from ottla.history.verdicts.verdict import AVOIDED, Verdict
+from ottla.history.verdicts.verdict import REBALANCE, Verdict
 from ottla.protocol.model import TopicPartition
 
 
@@ -44,7 +43,7 @@ class MemberHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
-    """One rebalance, or (`is_avoided`) one that static membership avoided. None: the evidence does not say.
+    """One rebalance, or (`is_avoided`) one that did not happen. None: the evidence does not say.
 
     generation: the one that it formed, or would have formed (KIP-848: the group epoch). started_ms: its first trigger; formed_ms: all
     members had joined (or the last had left); ended_ms: the assignment was stored; all are of `clock`. outcome: completed, emptied (the
@@ -162,7 +161,7 @@ class GroupHistory:
 
 def group_histories(evidence: Iterable[Evidence], *, lag: Mapping[str, LagHistory] | None = None) -> dict[str, GroupHistory]:
     """The history of every group; evidence that belongs to no group is left out. `lag`: by group, where it was measured."""
-    groups = by_group(complete_departures(list(evidence)))
+    groups = complete_by_group(evidence)
     return {group: history_of_group(group, items, lag=(lag or {}).get(group)) for group, items in groups.items()}
 
 
@@ -173,7 +172,7 @@ def histories_of_events(events: Iterable[GroupEvent]) -> dict[str, GroupHistory]
 
 
 def history_of_group(group: str, evidence: Iterable[Evidence], *, lag: LagHistory | None = None) -> GroupHistory:
-    """The history of one group; all evidence is of this group, and complete (`complete_departures`)."""
+    """The history of one group; all evidence is of this group, and complete (`complete_by_group`)."""
     items = list(evidence)
     rounds, processes = assemble(group, items)
     verdicts = judge_rounds(rounds)
@@ -226,7 +225,7 @@ def _rebalance(rebalance: Round, verdict: Verdict, *, is_last: bool) -> Rebalanc
         formed_ms=_formed_ms(rebalance),
         ended_ms=own_end_ms,
         outcome=verdict.outcome,
-        is_avoided=verdict.kind == AVOIDED,
+        is_avoided=verdict.kind != REBALANCE,
         verdict=verdict,
         triggers=tuple(main.of_kind(Kind.TRIGGER)) if main is not None else (),
         members_before=rebalance.count_before,

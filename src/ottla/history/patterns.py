@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Final, NamedTuple
 
 from ottla.history.sources.evidence import Cause
@@ -179,8 +180,13 @@ def _advice_sentence(of_cause: Sequence[Verdict]) -> str:
     if advice.value is None:
         return f"{head}: {advice.sentence}"
     value = f" = {advice.value}" if _number(advice) >= 0 else ""
+    absences = sorted(verdict.evidence["absence_ms"] for verdict in of_cause if "absence_ms" in verdict.evidence)
+    sample = ""
+    if len(absences) > 1:
+        sample = f" {len(absences)} absences: {absences[0] / 1000:.3g} to {absences[-1] / 1000:.3g} s, half below "
+        sample += f"{median(absences) / 1000:.3g} s."
     warning = f" But: {advice.warning}" if advice.warning is not None else ""
-    return f"{head}: {advice.setting}{value} would have avoided {_count(len(of_cause), 'rebalance')}. {advice.sentence}{warning}"
+    return f"{head}: {advice.setting}{value} would have avoided {_count(len(of_cause), 'rebalance')}. {advice.sentence}{sample}{warning}"
 
 
 def _number(advice: SettingAdvice) -> int:

@@ -77,6 +77,7 @@ class KnownMembers:
 
     def __init__(self) -> None:
         self._known: dict[str, Identity] = {}
+        self._instances: set[str] = set()
 
     def learn(self, evidence: Iterable[Evidence]) -> None:
         """Remember every member that the evidence names or lists."""
@@ -90,12 +91,17 @@ class KnownMembers:
     def complete(self, identity: Identity) -> Identity:
         """The identity with what other evidence says about its member id."""
         known = self._known.get(identity.member_id or "")
-        return identity if known is None else _merged(identity, known)
+        merged = identity if known is None else _merged(identity, known)
+        name = name_in_member_id(merged.member_id)
+        # The member id of a static member begins with its instance id.
+        return merged._replace(instance_id=name) if merged.instance_id is None and name in self._instances else merged
 
     def _add(self, identity: Identity) -> None:
         assert identity.member_id is not None
         known = self._known.get(identity.member_id)
         self._known[identity.member_id] = identity if known is None else _merged(known, identity)
+        if identity.instance_id is not None and name_in_member_id(identity.member_id) == identity.instance_id:
+            self._instances.add(identity.instance_id)
 
 
 def _merged(first: Identity, second: Identity) -> Identity:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
+from functools import cached_property
 from glob import glob
 from multiprocessing import cpu_count
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Final
 
 from ottla.client.settings import ClientSettings, parse_client_settings
 from ottla.history.group_history import GroupHistory, Rebalance, group_histories
+from ottla.history.incidents import Incident, find_incidents
 from ottla.history.rounds.splitting import SOURCE_RANK
 from ottla.history.sources.admin import look_at_cluster
 from ottla.history.sources.clocks import estimate_skews
@@ -56,6 +58,11 @@ class Groups(dict[str, GroupHistory]):
     def __init__(self, histories: Mapping[str, GroupHistory], notes: Sequence[str]) -> None:
         super().__init__(histories)
         self.notes = tuple(notes)
+
+    @cached_property
+    def incidents(self) -> tuple[Incident, ...]:
+        """What happened to these groups, in the order of its times: each rebalance is in one incident, which may be of several groups."""
+        return tuple(find_incidents(verdict for history in self.values() for verdict in history.verdicts))
 
 
 def read(
@@ -146,16 +153,17 @@ def gather(sources: Sources, *, zone: tzinfo) -> Gathered:
 
 def _add_topics(topic: OffsetsTopic, sources: Sources) -> None:
     for pattern in sources.offsets_topics:
-        for path in _directories(pattern):
+        for path in directories(pattern):
             topic.add_directory(path)
     for pattern in sources.archives:
-        for path in _directories(pattern):
+        for path in directories(pattern):
             topic.add_archive(path)
     if sources.client:
         topic.add_cluster(sources.client)
 
 
-def _directories(pattern: str) -> list[Path]:
+def directories(pattern: str) -> list[Path]:
+    """The directories that a path or a pattern names. Raises SourceError where there is none."""
     if Path(pattern).exists():
         return [Path(pattern)]
     found = [Path(each) for each in sorted(glob(pattern)) if Path(each).is_dir()]

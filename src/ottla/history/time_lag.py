@@ -10,10 +10,13 @@ the topic was truncated or re-created. The Spark pipeline `lag` has the same rul
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from math import floor
 from typing import Final, NamedTuple
+
+from ottla.protocol.model import TopicPartition
 
 EXTRAPOLATED_MS_MAX: Final = 600_000
 RATE_WINDOW_MS: Final = 600_000
@@ -167,3 +170,48 @@ def drain_time(at: Position, consumed_per_s: float | None, produced_per_s: float
         return UNKNOWN
     ms = (at.end - at.committed) / (consumed_per_s - produced_per_s) * 1000
     return TimeLag(DRAIN_MS_MAX, Quality.CAPPED) if ms > DRAIN_MS_MAX else TimeLag(round(ms), Quality.INTERPOLATED)
+
+
+ENDS_INTERVAL_MS: Final = 30_000
+ENDS_MAX: Final = 60
+"""Ends of a log that are remembered: half an hour."""
+PARTITIONS_MAX: Final = 2_000
+"""Partitions whose ends are remembered."""
+
+
+class LogEnds:
+    """Ends of logs as they are looked at, and how long the next record of a group has waited by them."""
+
+    def __init__(self) -> None:
+        self._ends: dict[TopicPartition, deque[LogEnd]] = {}
+        self._times: dict[TopicPartition, RecordTimes] = {}
+        """By the ends until the last look."""
+
+    def note(self, at_ms: int, ends: Mapping[TopicPartition, int]) -> None:
+        """Remember where logs end now; partitions that are missing are forgotten."""
+        self._times.clear()
+        for partition in self._ends.keys() - ends.keys():
+            del self._ends[partition]
+        for partition, end in ends.items():
+            known = self._ends.get(partition)
+            if known is None:
+                if len(self._ends) >= PARTITIONS_MAX:
+                    continue
+                known = self._ends[partition] = deque(maxlen=ENDS_MAX)
+            if known and end < known[-1].end:
+                known.clear()  # the topic was created again
+            if not known or at_ms - known[-1].at_ms >= ENDS_INTERVAL_MS:
+                known.append(LogEnd(at_ms, end))
+
+    def waited_ms(self, partition: TopicPartition, committed: int, end: int, now_ms: int) -> int | None:
+        """How long the record at a committed offset has waited; `end` is as of the last look. None where the ends do not say."""
+        if committed >= end:
+            return 0 if committed == end else None
+        times = self._times.get(partition)
+        if times is None:
+            known = self._ends.get(partition)
+            if known is None:
+                return None
+            times = self._times[partition] = RecordTimes((), [*known, LogEnd(now_ms, end)])
+        age = next_record_age(Position(committed, 0, end, now_ms), times)
+        return age.ms if age.quality in (Quality.EXACT, Quality.INTERPOLATED) else None

@@ -13,6 +13,14 @@ _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_40
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of `30s`, `10m`, `2h` or `7d`. Raises ValueError with what to write instead."""
+    matched = _AGO.fullmatch(text.strip())
+    if matched is None:
+        raise ValueError(f"{text!r} is no length of time: write a number and ms, s, m, h, d or w, such as 30s or 7d")
+    return int(matched[1]) * _UNITS_MS[matched[2]]
+
+
 def parse_time_ms(text: str, *, now_ms: int, zone: tzinfo) -> int:
     """Milliseconds since 1970 of `2026-11-22T14:31`, `2026-11-22 14:31:07+01:00`, `2026-11-22`, `14:31` (today), or `2h` (ago).
 

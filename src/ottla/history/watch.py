@@ -14,7 +14,8 @@ from ottla.client.fetch.fetch_values import FetchedRecords, FetchRange
 from ottla.client.fetch.fetcher import Fetcher, topic_ranges
 from ottla.coordinator.placement import coordinator_partition
 from ottla.groups.log.records import group_of_event, group_of_record, keep_groups
-from ottla.history.sources.admin import Poller, SnapshotWriter, note_line, topics_line
+from ottla.history.live import LiveHistory
+from ottla.history.sources.admin import GroupSnapshot, Poller, SnapshotWriter, note_line, topics_line
 from ottla.history.sources.archive import ArchiveWriter
 from ottla.metadata.topics import CONSUMER_OFFSETS, GROUP_EVENTS
 from ottla.protocol.errors import ErrorCode, PeerError
@@ -31,7 +32,8 @@ class Appended(NamedTuple):
 
 
 class TopicTail:
-    """One topic, OFFSETS or GROUP_EVENTS, into an archive. `note` is called with a sentence about records that are missing."""
+    """One topic, OFFSETS or GROUP_EVENTS, into an archive. `note` is called with a sentence about records that are missing, `read` with
+    the topic, the partition and each batch that was stored."""
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class TopicTail:
         archive: ArchiveWriter,
         groups: Sequence[str] | None,
         note: Callable[[str], None],
+        read: Callable[[str, int, Batch], None] | None = None,
     ) -> None:
         self.topic = topic
         self._admin = admin
@@ -49,6 +52,7 @@ class TopicTail:
         self._archive = archive
         self._groups = None if groups is None else frozenset(groups)
         self._note = note
+        self._read = read
         self._positions: dict[int, int] | None = None
         self._truncated: set[int] = set()
 
@@ -95,6 +99,9 @@ class TopicTail:
             batches = self._filtered(batches, self._groups)
         size_bytes = self._archive.append(self.topic, partition, batches)
         self._positions[partition] = fetched.next_offset
+        if self._read is not None:
+            for batch in batches:
+                self._read(self.topic, partition, batch)
         return Appended(sum(batch.header.record_count for batch in batches), size_bytes)
 
     def _filtered(self, batches: list[Batch], groups: frozenset[str]) -> list[Batch]:
@@ -126,7 +133,11 @@ class WatchSummary:
 
 
 class Watch:
-    """Looks at a cluster. `say` is called with each sentence that a person should see, `show` whenever the summary has new figures."""
+    """Looks at a cluster. `say` is called with each sentence that a person should see, `show` whenever the summary has new figures.
+
+    With `live` each look is followed by its judgement, and asks for committed offsets, which are stored once a minute all the same.
+    snapshots: all groups at the last look, which took `look_ms`; the poller has more of them.
+    """
 
     def __init__(
         self,
@@ -138,38 +149,53 @@ class Watch:
         now_ms: Callable[[], int],
         say: Callable[[str], None],
         show: Callable[[], None] = lambda: None,
+        live: LiveHistory | None = None,
     ) -> None:
         self.summary = WatchSummary()
+        self.live = live
+        self.snapshots: list[GroupSnapshot] = []
+        self.poller = Poller(admin, groups=groups, now_ms=now_ms, note=self._note)
+        self.look_ms = 0
+        self._admin = admin
         self._archive = archive
         self._now_ms = now_ms
         self._say = say
         self._show = show
         self._said: set[str] = set()
-        self._poller = Poller(admin, groups=groups, now_ms=now_ms, note=self._note)
         self._writer = SnapshotWriter()
         self._offsets_ms: int | None = None
         self._topic_names: dict[str, str] = {}
+        read = None if live is None else lambda topic, partition, batch: live.read_batch(topic, partition, batch, now_ms())
         self._tails = [
-            TopicTail(topic, admin=admin, fetcher=fetcher, archive=archive, groups=groups, note=self._note)
+            TopicTail(topic, admin=admin, fetcher=fetcher, archive=archive, groups=groups, note=self._note, read=read)
             for topic in (CONSUMER_OFFSETS, GROUP_EVENTS)
         ]
 
     def look(self) -> None:
         """Look once. Raises ClientError, PeerError or StorageError."""
+        started_ms, live = self._now_ms(), self.live
+        if live is not None and not live.topic_names:
+            live.topic_names.update({topic.topic_id: name for name, topic in self._admin.list_topics().items() if topic.topic_id})
         for tail in self._tails:
             self._catch_up(tail)
         has_offsets = self._wants_offsets()
-        snapshots = self._poller.look(with_offsets=has_offsets)
+        snapshots = self.poller.look(with_offsets=has_offsets or live is not None)
         lines = self._writer.lines(self._now_ms(), snapshots, has_offsets=has_offsets)
-        if self._poller.topic_names != self._topic_names:
-            new = {item: name for item, name in self._poller.topic_names.items() if self._topic_names.get(item) != name}
-            self._topic_names = self._poller.topic_names
+        if self.poller.topic_names != self._topic_names:
+            new = {item: name for item, name in self.poller.topic_names.items() if self._topic_names.get(item) != name}
+            self._topic_names = self.poller.topic_names
             if new:
                 lines.insert(0, topics_line(self._now_ms(), new))
         self.summary.stored_bytes += self._archive.append_lines(lines)
         self.summary.groups = len(snapshots)
         self.summary.looks += 1
         self.summary.last_look_ms = self._now_ms()
+        self.snapshots = snapshots
+        if live is not None:
+            live.topic_names.update(self.poller.topic_names)
+            live.read_look(snapshots, self._now_ms())
+            live.update(self._now_ms())
+        self.look_ms = self._now_ms() - started_ms
 
     def _wants_offsets(self) -> bool:
         """Whether to look at offsets, too: they are many, and commits are in the offsets topic where that is read."""
@@ -179,15 +205,16 @@ class Watch:
             self._offsets_ms = now_ms
         return is_due or not self.summary.reads_topic
 
-    def try_look(self) -> None:
-        """Look once; a failure of the cluster is said. Raises StorageError."""
+    def try_look(self) -> str | None:
+        """Look once; a failure of the cluster is said, and returned. Raises StorageError."""
         try:
             self.look()
         except (ClientError, PeerError) as error:
             self.summary.failed_looks += 1
             self._say_once(f"{error}; it is tried again at the next look")
-        else:
-            self._said.clear()
+            return str(error)
+        self._said.clear()
+        return None
 
     def _catch_up(self, tail: TopicTail) -> None:
         is_offsets = tail.topic == CONSUMER_OFFSETS

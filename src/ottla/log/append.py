@@ -46,7 +46,6 @@ _LENGTH: Final = Struct(">8xi")
 _OLDER_LENGTH_MIN: Final = 14
 _LENGTH_MAX: Final = (1 << 31) - 1 - LENGTH_OVERHEAD_BYTES
 _INT64_MAX: Final = (1 << 63) - 1
-_ODD_BITS: Final = CONTROL_BIT | TRANSACTIONAL_BIT
 # How a compressed section must begin; snappy has no sign of its own. Zstandard also has frames to be skipped, with these low bits free.
 _GZIP_SIGN: Final = 0x1F8B
 _LZ4_SIGN: Final = 0x04224D18
@@ -143,8 +142,8 @@ def header_refusal(header: BatchHeader, batch: memoryview, settings: LogSettings
         return LogRefusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {attributes & CODEC_MASK}")
     if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
         return _invalid(f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {header.record_count}")
-    if attributes & _ODD_BITS:
-        return _odd(header)
+    if attributes & CONTROL_BIT:
+        return _invalid("Clients are not allowed to write control records")
     if header.producer_id >= 0 > header.base_sequence:
         return _invalid(f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}")
     if attributes & CODEC_MASK:
@@ -169,15 +168,6 @@ def size_refusal(size: int, settings: LogSettings) -> LogRefusal | None:
         message = f"The record batch size is {size} bytes, which exceeds the maximum configured segment size of {settings.segment_bytes}"
         return LogRefusal(ErrorCode.RECORD_LIST_TOO_LARGE, message)
     return None
-
-
-def _odd(header: BatchHeader) -> LogRefusal:
-    if header.is_control:
-        return _invalid("Clients are not allowed to write control records")
-    # No coordinator here would ever end this transaction, and an open one hides all that follows from read_committed consumers. This is
-    # what Kafka's coordinator says of a producer whose transactional id it does not know.
-    message = f"Producer {header.producer_id} has no transactional id here: this broker does not coordinate transactions"
-    return LogRefusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message, before_log=True)
 
 
 def _not_compressed(codec: int, batch: memoryview) -> LogRefusal | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ottla.log.checkpoints import LEADER_EPOCHS_FILE, LOG_SUFFIX, METADATA_FILE, SNAPSHOT_SUFFIX, file_name
 from ottla.log.file_system import Files
 from ottla.log.segment import Segment
-from ottla.protocol.errors import StorageError, TooManyOpenFiles
+from ottla.protocol.errors import NotAccessible, StorageError
 
 
 class Rolled(NamedTuple):
@@ -125,7 +125,7 @@ class Durability:
         except StorageError as error:
             if self._is_gone:
                 return
-            if not isinstance(error, TooManyOpenFiles):
+            if not isinstance(error, NotAccessible):
                 self.stop_after_failed_sync(error)
             raise
 
@@ -174,7 +174,7 @@ class Durability:
             return False  # the log was closed or deleted meanwhile
         self._flush = None
         if error is not None:
-            if not isinstance(error, TooManyOpenFiles):
+            if not isinstance(error, NotAccessible):
                 self.stop_after_failed_sync(error)
             return False
         self.offset = max(self.offset, flush.end_offset)

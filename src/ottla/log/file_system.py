@@ -1,24 +1,21 @@
-"""Files as the log needs them: the interface, and its implementation in memory.
-
-Files as the storage needs them: append, read a range, sync, rename. On the disk: files.py; in memory: memory_files.py.
+"""Files as the log needs them (append, read a range, sync, rename): the interface, and `MemoryFiles`; on the disk: files.py.
 
 Bytes are not interpreted here. Paths are relative, with `/`. An error of the operating system becomes a StorageError whose message says
 what to do about it.
-
-Files in memory, for brokers without a directory and for tests: the same methods as `OsFiles`, without a disk.
 """
 
 import errno
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ottla.protocol.errors import StorageError, TooManyOpenFiles
+from ottla.protocol.errors import NotAccessible, StorageError
 
 Buffer = bytes | bytearray | memoryview
 Identity = tuple[int, int]
 """Of a file: its device and its number there."""
 
 TOO_MANY: Final = (errno.EMFILE, errno.ENFILE)
+_NOT_ACCESSIBLE: Final = (*TOO_MANY, errno.EACCES, errno.EPERM)
 _ADVICE: Final = {
     errno.ENOSPC: "the disk is full; free some space or move the data directory",
     errno.EDQUOT: "the disk quota is used up; free some space or raise the quota",
@@ -30,6 +27,23 @@ _ADVICE: Final = {
     errno.ENFILE: "too many files are open on this machine",
     errno.EIO: "the disk reports an error; check the device",
 }
+
+
+class LogFileChanged(StorageError):
+    """A log's file is gone, or shorter than what was written to it: another program did that, and its log must take no more records."""
+
+    def __init__(self, path: str, size: int | None, written: int) -> None:
+        what = "is gone" if size is None else f"has {size} of the {written} bytes that were written to it"
+        did = "deleted or moved it or its directory" if size is None else "truncated it"
+        super().__init__(f"{path} {what}: another program {did}; start the broker again")
+
+
+class LogFileDamaged(StorageError):
+    """Where a batch of a log should begin there is none: what lies behind it cannot be found, and the next start may cut it off."""
+
+    def __init__(self, path: str, position: int) -> None:
+        super().__init__(f"{path} is damaged at byte {position}: no record batch begins there; restore it from a copy")
+        self.path = path
 
 
 class ColdRead(Exception):
@@ -49,7 +63,10 @@ class File(Protocol):
     @property
     def size(self) -> int: ...
     def append(self, *buffers: Buffer) -> int:
-        """Write the buffers at the end in one call; the position where they begin. After a StorageError the size is what it was."""
+        """Write the buffers at the end in one call; the position where they begin. After a StorageError the size is what it was.
+
+        LogFileChanged where another program made the file shorter than `size`: nothing is written behind a hole.
+        """
         ...
 
     def read(self, position: int, length: int, *, wait: bool = True) -> bytes | bytearray:
@@ -121,7 +138,7 @@ class Files(Protocol):
 def storage_error(action: str, path: str, error: OSError) -> StorageError:
     """The action that failed, the file, and what to do about it."""
     advice = _ADVICE.get(error.errno or 0, error.strerror or str(error))
-    kind = TooManyOpenFiles if error.errno in TOO_MANY else StorageError
+    kind = NotAccessible if error.errno in _NOT_ACCESSIBLE else StorageError
     return kind(f"cannot {action} {path}: {advice}")
 
 
@@ -230,7 +247,7 @@ class MemoryFiles:
 
     def identity(self, path: str) -> Identity | None:
         directory, _, name = path.rpartition("/")
-        file = self._directories.get(directory, {}).get(name)
+        file = self._directories.get(path) if path in self._directories else self._directories.get(directory, {}).get(name)
         return None if file is None else (0, id(file))
 
     def names_state(self, directory: str) -> object:

@@ -12,7 +12,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Final, TypeVar
 
-from ottla.log.file_system import TOO_MANY, Buffer, ColdRead, Identity, storage_error
+from ottla.log.file_system import TOO_MANY, Buffer, ColdRead, Identity, LogFileChanged, storage_error
 from ottla.protocol.errors import StorageError
 
 Writer = TypeVar("Writer")
@@ -77,6 +77,8 @@ class OsFile:
         position = self.size
         try:
             descriptor = self._descriptor if self._descriptor >= 0 else self._reopen()
+            if (found := os.lseek(descriptor, 0, os.SEEK_END)) < position:
+                raise LogFileChanged(self._path, found, position)
             if len(buffers) == 1:
                 expected, written = len(buffers[0]), os.pwrite(descriptor, buffers[0], position)
             else:
@@ -135,6 +137,11 @@ class OsFile:
             with _storage_errors("close", self._path):
                 os.close(descriptor)
 
+    def __del__(self) -> None:
+        """A log that is dropped without `close` leaves no descriptor behind."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
 
 class OsFiles:
     """Files on the disk under `root`, which is made when missing. A thread holds at most `open_files_max` descriptors (a quarter of the
@@ -142,7 +149,7 @@ class OsFiles:
 
     def __init__(self, root: str | Path, *, open_files_max: int | None = None) -> None:
         self._root = os.fspath(root)
-        self._lock = -1
+        self._locks: list[int] = []
         self._threads = threading.local()
         if open_files_max is None:
             soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -193,20 +200,24 @@ class OsFiles:
     def lock(self, user: str = "broker") -> None:
         """Keep other processes out of the root until `unlock` (or the end of this process); StorageError when another one is in.
 
-        `user`: what uses such a directory, for the error."""
+        The directory itself is locked, too: the lock of a file ends with the file's name. `user`: what uses it, for the error."""
         with _storage_errors("open", _LOCK_FILE):
-            descriptor = os.open(self.absolute(_LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(descriptor)
-            raise StorageError(f"{self._root} is used by another {user}; stop that one or choose another directory") from error
-        self._lock = descriptor
+            self._locks.append(os.open(self.absolute(_LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+            self._locks.append(os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        for descriptor in self._locks:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                self.unlock()
+                raise StorageError(f"{self._root} is used by another {user}; stop that one or choose another directory") from error
+            except OSError:
+                if descriptor == self._locks[0]:
+                    raise
+                # NFS locks no directories.
 
     def unlock(self) -> None:
-        if self._lock >= 0:
-            descriptor, self._lock = self._lock, -1
-            os.close(descriptor)
+        while self._locks:
+            os.close(self._locks.pop())
 
     def open(self, path: str) -> OsFile:
         return OsFile(self, path)

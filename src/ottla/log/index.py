@@ -1,14 +1,9 @@
-"""The indexes of a segment as values and as Kafka's bytes: offsets, times, aborted transactions.
-
-The two indexes of a segment as arrays in memory, and as Kafka's file bytes.
+"""The indexes of a segment as values and as Kafka's bytes: offsets, times, aborted transactions. No file is touched here.
 
 Offset index: 8-byte entries (last offset of a batch relative to the segment's base, position of that batch), so every entry lies at a
 batch's start. Time index: 12-byte entries (largest timestamp so far in milliseconds, relative last offset of the batch that reached it).
-Both only rise. No file is touched here, and nothing is decided about when an entry is due.
-
-The `.txnindex` file of a segment: which transactions were aborted in it, as values and as Kafka's bytes.
-
-Entries are in the order of their markers (`last_offset` rises). No file is touched here. Source: KIP-98.
+Both only rise; when an entry is due, the segment decides. The `.txnindex` file lists the transactions that were aborted in the segment, in
+the order of their markers (KIP-98).
 """
 
 import sys

@@ -1,12 +1,6 @@
 """A partition's leader epochs, and their file `leader-epoch-checkpoint`. As Kafka's LeaderEpochFileCache.
 
-A partition's leader epochs: which one writes now, and where each began. It writes no file; the log does.
-
-Source: KIP-101, KIP-279; Kafka's `LeaderEpochFileCache`.
-
-A log's leader epochs with their file `leader-epoch-checkpoint`, and the directory that the first epoch makes.
-
-The file is replaced with each change. As Kafka's LeaderEpochFileCache.
+Which epoch writes now, and where each began (KIP-101, KIP-279). The file is replaced with each change; the first epoch makes the directory.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,8 @@
 """A log as it is at one moment, for a reader on any thread: bytes for a loading coordinator, a snapshot for the cleaner.
 
-A snapshot of a partition's log for the cleaner, taken by the thread that owns the log, for any thread to use.
-
-Segments in it may be gone when a cleaning ends, and `PartitionLog.swap_segments` refuses then.
-
-All of a log as it is at one moment, for one reader on any thread: its files are held open, so that renamed ones can still be read.
-
-It gives the bytes in pieces of whole batches and looks into none of them: `scan`, which its reader brings, says where batches end.
+A loading coordinator's files are held open, so that renamed ones can still be read; it gets the bytes in pieces of whole batches, and
+`scan`, which it brings, says where batches end. Segments of the cleaner's snapshot may be gone when a cleaning ends: then
+`PartitionLog.swap_segments` refuses.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

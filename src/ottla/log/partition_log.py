@@ -14,11 +14,11 @@ from uuid import UUID
 from ottla.log.append import Accepted, Appended, LogRefusal, UnreadBatch, accept, assign, own_batches
 from ottla.log.checkpoints import LOG_SUFFIX, EpochStart
 from ottla.log.durability import Durability, Flush
-from ottla.log.file_system import Buffer, Files
+from ottla.log.file_system import Buffer, Files, LogFileChanged, LogFileDamaged
 from ottla.log.index import AbortedTransaction
 from ottla.log.leader_epochs import EpochEnd, LeaderEpochFile, LeaderEpochs
 from ottla.log.log_reading import LogReading, LogSnapshot
-from ottla.log.producer_state import ProducerBatch
+from ottla.log.producer_state import ProducerBatch, ProducerStates
 from ottla.log.recovery import Known, Opened, Recovered, recover
 from ottla.log.segments import LogRetention, SegmentReplacement, SegmentRoller, Segments
 from ottla.log.settings import LogSettings
@@ -26,8 +26,9 @@ from ottla.log.timestamp_lookup import TimestampLookup
 from ottla.log.transaction_state import TransactionState
 from ottla.protocol.errors import ErrorCode, StorageError
 from ottla.protocol.model import Record
-from ottla.protocol.records.batch import BatchHeader, encode_batch, frame_batch, split_batches
+from ottla.protocol.records.batch import HEADER, TRANSACTIONAL_BIT, BatchHeader, encode_batch, frame_batch, read_header, seal, split_batches
 from ottla.protocol.records.compression import Codec
+from ottla.protocol.records.control import EndMarker, encode_end_marker
 
 
 class PartitionLog:
@@ -119,9 +120,14 @@ class PartitionLog:
         self._durability.broken = self._durability.broken or reason
 
     @property
-    def active_file(self) -> str | None:
-        """The path of the file that is appended to; None while there is none."""
-        return self._segments.active.file(LOG_SUFFIX) if self._segments else None
+    def takes_no_more(self) -> bool:
+        """Whether no write can succeed until the log is opened again."""
+        return self._durability.broken is not None
+
+    @property
+    def active_file(self) -> tuple[str, int] | None:
+        """The path of the file that is appended to, and the bytes that were written to it; None while there is none."""
+        return (self._segments.active.file(LOG_SUFFIX), self._segments.active.size) if self._segments else None
 
     @property
     def log_start_offset(self) -> int:
@@ -204,6 +210,35 @@ class PartitionLog:
                 return LogRefusal(known.error, known.message)
         return self._store(view, [header], now_ms)
 
+    @property
+    def producers(self) -> ProducerStates:
+        """What is known of each producer. Not to be changed."""
+        return self._producers
+
+    def append_marker(
+        self, marker: EndMarker, *, producer_id: int, producer_epoch: int, is_bumped: bool, now_ms: int
+    ) -> Appended | LogRefusal:
+        """Append the end of a producer's transaction. `is_bumped`: its epoch is one above that of the transaction (KIP-890)."""
+        refused = self._producers.check_marker(producer_id, producer_epoch, marker, is_bumped=is_bumped)
+        if refused is not None:
+            return LogRefusal(refused.error, refused.message)
+        batch = encode_end_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms)
+        return self._store(memoryview(batch), [read_header(batch)], now_ms)
+
+    def append_transactional(
+        self, section: bytes, count: int, *, producer_id: int, producer_epoch: int, now_ms: int
+    ) -> Appended | LogRefusal:
+        """As `append_framed`, uncompressed, for records of a producer's transaction. They have no sequence numbers."""
+        entry = self._producers.get(producer_id)
+        if entry is not None and producer_epoch < entry.epoch:
+            message = f"Epoch of producer {producer_id} is {producer_epoch}, which is smaller than the last seen epoch {entry.epoch}"
+            return LogRefusal(ErrorCode.INVALID_PRODUCER_EPOCH, message)
+        batch, header = frame_batch(section, count, timestamp_ms=now_ms, codec=Codec.NONE)
+        header = header._replace(attributes=header.attributes | TRANSACTIONAL_BIT, producer_id=producer_id, producer_epoch=producer_epoch)
+        HEADER.pack_into(batch, 0, *header)
+        seal(batch)
+        return self._store(memoryview(batch), [read_header(batch)], now_ms)
+
     def append_records(self, records: Sequence[Record], *, now_ms: int, codec: Codec = Codec.NONE) -> Appended:
         """Append records of the broker's own topics as one batch, with their own timestamps; their offsets are assigned here."""
         batch = encode_batch([record._replace(offset=number) for number, record in enumerate(records)], codec=codec)
@@ -254,6 +289,9 @@ class PartitionLog:
     def _undo(self, cause: StorageError) -> None:
         """After a failed write: cut what may have been written of it."""
         self._last_failure = str(cause)
+        if isinstance(cause, LogFileChanged):
+            self.fail(str(cause))
+            return
         try:
             if self._segments:
                 self._segments.active.truncate(self._segments.active.size)
@@ -293,10 +331,15 @@ class PartitionLog:
         try:
             flush.run()
         except StorageError as error:
-            self._durability.stop_after_failed_sync(error)
             self.finish_flush(flush, error)
             raise
         self.finish_flush(flush)
+
+    def check_access(self) -> None:
+        """Raise StorageError where a flush could not open the file that is appended to."""
+        self._durability.check()
+        if self._segments:
+            self._segments.active.open_log().close()
 
     @property
     def rolled_segments(self) -> int:
@@ -324,7 +367,15 @@ class PartitionLog:
         if offset >= end:
             return b""
         bound = None if end == self._end_offset else end
-        return self._segments.read(offset, max_bytes, at_least_one=at_least_one, wait=wait, end_offset=bound)
+        try:
+            return self._segments.read(offset, max_bytes, at_least_one=at_least_one, wait=wait, end_offset=bound)
+        except LogFileChanged as error:
+            self.fail(str(error))
+            raise
+        except LogFileDamaged as error:
+            if error.path == self._segments.active.file(LOG_SUFFIX):
+                self.fail(str(error))  # what would be appended behind it could not be found again
+            raise
 
     def read_batches(self, from_offset: int) -> Iterator[tuple[BatchHeader, list[Record]]]:
         """Each batch from the one that holds `from_offset` on, decoded; StorageError where one is damaged."""

@@ -4,6 +4,7 @@ It checks sequences (KIP-98: duplicates, gaps, old epochs), records which transa
 which only the last batch of each producer survives a restart. It writes no file, and it checks nothing of batches without a producer id.
 """
 
+from collections.abc import Mapping
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -17,6 +18,7 @@ from ottla.protocol.records.control import ControlType, EndMarker
 
 REMEMBERED_BATCHES_MAX: Final = 5
 SEQUENCE_MAX: Final = (1 << 31) - 1
+EPOCH_MAX: Final = (1 << 15) - 1
 
 SNAPSHOT_VERSION: Final = 1
 SNAPSHOT_HEAD: Final = Struct(">hIi")
@@ -119,6 +121,36 @@ class ProducerStates:
             f"Out of order sequence number for producer {header.producer_id}: {header.base_sequence} (incoming seq. number, epoch"
             f" {header.producer_epoch}), {current_last} (current end sequence number, epoch {entry.epoch})",
         )
+
+    def check_marker(self, producer_id: int, epoch: int, marker: EndMarker, *, is_bumped: bool) -> SequenceRefused | None:
+        """A marker before it is appended: None (append it), or why it is refused. `is_bumped`: its epoch is above that of the transaction.
+
+        The same marker again, when nothing is open, is appended again, as in Kafka (KAFKA-19999).
+        """
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            return None
+        is_repeated = epoch == entry.epoch and (entry.transaction_first_offset < 0 or epoch == EPOCH_MAX)
+        if epoch < entry.epoch or (is_bumped and epoch == entry.epoch and not is_repeated):
+            return SequenceRefused(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"The transaction marker of producer {producer_id} has epoch {epoch}; the last seen epoch is {entry.epoch}",
+            )
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            return SequenceRefused(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"The transaction marker of producer {producer_id} is of coordinator epoch {marker.coordinator_epoch}; the last seen one is"
+                f" {entry.coordinator_epoch}",
+            )
+        return None
+
+    def get(self, producer_id: int) -> ProducerEntry | None:
+        """One producer; None if nothing of it is known. Not to be changed."""
+        return self._entries.get(producer_id)
+
+    def all(self) -> Mapping[int, ProducerEntry]:
+        """Every producer by its id. Not to be changed."""
+        return self._entries
 
     @property
     def first_open_offset(self) -> int | None:

@@ -1,22 +1,13 @@
 """Opening a partition's directory: which bytes of it are the log, what is damaged, and its producers. As Kafka's LogLoader.
 
-Damage that is found when a log is opened (damaged, missing or truncated parts), as sentences that name file, byte and offsets.
-
-It reads and describes; recovery decides what is cut and which log is not opened.
-
-Producers and aborted transactions of a log that is opened: from snapshot and transaction indexes, then from batches.
-
-It reads, rewrites and removes `.snapshot` and `.txnindex` files; recovery decides which batches are read again.
-
-Opening a partition's directory: which bytes of it are the log.
-
 After a clean close it reads one segment's tail; otherwise it reads, batch by batch with their checksums, all that is not known to be
-durable, cuts the log at the first batch that is not whole and sound, drops what lies behind, and rebuilds indexes, epochs and producers.
-What is lost by that, or was lost before, is listed in `losses`; a log that must not lose anything is refused instead, and left as it is.
+durable, cuts the log at the first batch that is not whole and sound, drops what lies behind, and rebuilds indexes, epochs and producers:
+those from `.snapshot` and `.txnindex` files first, then from batches. What is lost by that, or was lost before, is listed in `losses`, as
+sentences that name file, byte and offsets; a log that must not lose anything is refused instead, and left as it is.
 
-All below the recovery point of the directory's checkpoint is durable; without one, all below the newest producer snapshot: ours are
-written only after every byte below their offset has been synced. Nothing below is removed, and no byte is moved: what is kept is as it
-was written. Files that a crash left half swapped are renamed first (segments.py). As Kafka's LogLoader.
+All below the recovery point of the directory's checkpoint is durable; without one, all below the newest producer snapshot: ours are written
+only after every byte below their offset has been synced. Nothing below is removed, and no byte is moved: what is kept is as it was written.
+Files that a crash left half swapped are renamed first (segments.py).
 """
 
 from bisect import bisect_right
@@ -29,6 +20,7 @@ from typing import Final, NamedTuple, TypedDict, Unpack
 from zlib import crc32
 
 from ottla.log.checkpoints import (
+    HIGH_WATERMARK_FILE,
     INDEX_SUFFIX,
     LEADER_EPOCHS_FILE,
     LOG_START_FILE,
@@ -130,13 +122,16 @@ def dropped_behind_gap(rest: Sequence[Segment], offset: int) -> Loss:
     return Loss(was_durable=False, sentence=sentence)
 
 
-def shorter_than_durable(directory: str, end_offset: int, durable_offset: int) -> Loss:
-    """A log that ends before an offset up to which it had been synced."""
-    sentence = (
-        f"{directory} ends at offset {end_offset}, but was synced up to offset {durable_offset} (according to {RECOVERY_POINT_FILE} or a"
-        f" {SNAPSHOT_SUFFIX} file): offsets {end_offset} to {durable_offset - 1} are lost"
+def shorter_than_known(directory: str, end_offset: int, durable_offset: int, high_watermark: int) -> Loss:
+    """A log that ends before an offset up to which it had been synced, or read."""
+    was_durable = end_offset < durable_offset
+    known = (
+        f"was synced up to offset {durable_offset} (according to {RECOVERY_POINT_FILE} or a {SNAPSHOT_SUFFIX} file)"
+        if was_durable
+        else f"had records up to offset {high_watermark} (according to {HIGH_WATERMARK_FILE})"
     )
-    return Loss(was_durable=True, sentence=sentence)
+    lost_to = max(durable_offset, high_watermark) - 1
+    return Loss(was_durable, f"{directory} ends at offset {end_offset}, but {known}: offsets {end_offset} to {lost_to} are lost")
 
 
 def start_unknown_to(epochs: Sequence[EpochStart], directory: str, base_offset: int, log_start_offset: int) -> Loss | None:
@@ -332,12 +327,14 @@ class Recovered:
 class Known(TypedDict, total=False):
     """What is known of a log before it is opened.
 
-    `log_start_offset` and `recovery_point` are the checkpoints of this partition; without a recovery point the newest snapshot counts.
+    `log_start_offset`, `recovery_point` and `high_watermark` are the checkpoints of this partition; without a recovery point the newest
+    snapshot counts.
     `refuses_losses`: StorageError, and the log is left as it is, where more would be cut than a write that a crash cut short.
     """
 
     log_start_offset: int
     recovery_point: int | None
+    high_watermark: int
     refuses_losses: bool
 
 
@@ -374,6 +371,7 @@ class _Recovery:
         self._producers = ProducerRecovery(files, directory)
         self._log_start_offset = known.get("log_start_offset", 0)
         self._recovery_point = known.get("recovery_point")
+        self._high_watermark = known.get("high_watermark", 0)
         self._refuses_losses = known.get("refuses_losses", False)
         self._durable_offset = -1
 
@@ -419,8 +417,8 @@ class _Recovery:
 
     def _check_end(self, end_offset: int, durable_offset: int) -> None:
         end_offset = max(end_offset, self._log_start_offset)
-        if end_offset < durable_offset:
-            self._lost(shorter_than_durable(self._directory, end_offset, durable_offset))
+        if end_offset < max(durable_offset, self._high_watermark):
+            self._lost(shorter_than_known(self._directory, end_offset, durable_offset, self._high_watermark))
 
     def close(self) -> None:
         """Close the files."""

@@ -1,16 +1,7 @@
-"""One segment of a partition's log: a `.log` file of whole batches with its two indexes. As Kafka's LogSegment.
+"""One segment of a partition's log: a `.log` file of whole batches with its two indexes, `.index` and `.timeindex`. As Kafka's LogSegment.
 
-The batches of a log file, one after the other, by their headers.
-
-The offset index and the time index of one segment, in memory, and their files `.index` and `.timeindex`.
-
-The files may lack the newest entries: whatever a crash loses of them, recovery rebuilds from the log. Which batch gets an entry, and when
-the indexes are rebuilt, the segment decides.
-
-One segment of a partition's log: a `.log` file of whole batches with its two indexes.
-
-It finds, reads and counts batches. It does not check them (append.py), and begins no other segment (segments.py). An index that
-is missing or wrong is rebuilt from the log. Index entries stay in memory until `write_indexes`. As Kafka's LogSegment.
+It finds, reads and counts batches. It does not check them (append.py), and begins no other segment (segments.py). Index entries stay in
+memory until `write_indexes`; an index that is missing, wrong, or lacks the entries that a crash lost is rebuilt from the log.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +9,7 @@ from struct import Struct
 from typing import Final
 
 from ottla.log.checkpoints import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
-from ottla.log.file_system import Buffer, File, Files
+from ottla.log.file_system import Buffer, File, Files, LogFileChanged, LogFileDamaged
 from ottla.log.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
 from ottla.log.log_reading import OpenSegment
 from ottla.protocol.errors import PeerError, StorageError
@@ -237,8 +228,19 @@ class Segment:
 
     def log(self) -> File:
         if self._log is None:
-            self._log = self._files.open(self.file(LOG_SUFFIX))
+            self._log = self.open_log()
         return self._log
+
+    def open_log(self) -> File:
+        """The log file by a new handle, for the thread that asks. Raises LogFileChanged where it is not what was written."""
+        path, written = self.file(LOG_SUFFIX), self.size
+        if written and self._files.identity(path) is None:
+            raise LogFileChanged(path, None, written)
+        file = self._files.open(path)
+        if file.size < written:
+            file.close()
+            raise LogFileChanged(path, file.size, written)
+        return file
 
     def append(self, data: Buffer) -> None:
         """Write bytes at the end and nothing else; `note` counts the batches in them. After a StorageError the file is as it was."""
@@ -393,8 +395,7 @@ class Segment:
 
     def opened_again(self) -> OpenSegment:
         """The log file by a handle of its own, for a reader on the thread that asks."""
-        name = self.file(LOG_SUFFIX)
-        return OpenSegment(self._files.open(name), name, self.base_offset, self.size)
+        return OpenSegment(self.open_log(), self.file(LOG_SUFFIX), self.base_offset, self.size)
 
     def read_batch(self, position: int, header: BatchHeader) -> Buffer:
         """All bytes of a batch found by `batches`."""
@@ -422,7 +423,14 @@ class Segment:
         length = end - position
         if at + length <= len(window):  # what was read to find it holds all of it, as at the end of a log
             return window[at : at + length]
-        return self.log().read(position, length, wait=wait)
+        return self._read(position, length, wait)
+
+    def _read(self, position: int, length: int, wait: bool) -> bytes | bytearray:
+        """What was written there, all of it but for what lies behind the segment's end."""
+        data = self.log().read(position, length, wait=wait)
+        if len(data) < min(length, self.size - position):
+            raise LogFileChanged(self.file(LOG_SUFFIX), position + len(data), self.size)
+        return data
 
     def locate(self, offset: int, *, wait: bool = True) -> tuple[int, int] | None:
         """Position and size of the first batch that ends at or after `offset`."""
@@ -433,9 +441,8 @@ class Segment:
         """As `locate`, with the bytes that were read to find it, and where in them it begins."""
         relative_offset, position = self.offsets().entry_for(offset - self.base_offset)
         is_entry, begin = relative_offset >= 0, position
-        log = self.log()
         while position < self.size:
-            window = log.read(position, _WALK_BYTES, wait=wait)
+            window = self._read(position, _WALK_BYTES, wait)
             at, last = 0, len(window) - _WALK.size
             if last < 0:
                 raise self.damaged(position)
@@ -480,7 +487,7 @@ class Segment:
 
     def damaged(self, position: int) -> StorageError:
         """No batch begins at this byte of the log."""
-        return StorageError(f"{self.path}{LOG_SUFFIX} is damaged at byte {position}: no record batch begins there; restore it from a copy")
+        return LogFileDamaged(self.file(LOG_SUFFIX), position)
 
     # --- what it is
 

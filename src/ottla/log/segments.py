@@ -1,32 +1,15 @@
-"""The segments of one log: reading, rolling, replacing, retention, and the renames that a crash may interrupt.
+"""The segments of one log: which holds an offset or a time, reading, rolling, replacing, and retention. As Kafka's UnifiedLog.
 
-The segments of one log: reading, rolling, replacing, and the renames that a crash may interrupt.
+Reading: besides the last segment, at most one is held open with its indexes in memory, since readers of old data go through the segments in
+order, and a broker holds many logs.
 
-Renames of a log's files when segments are replaced or deleted: `.cleaned` → `.swap` → no suffix, and no suffix → `.deleted`.
+Rolling: a batch goes into a new segment when the active one is full by bytes, age, indexes or offsets (`LogSegment.shouldRoll`).
 
-A crash between any two of these steps leaves names from which `resolve_names` finds a whole log again. The callers decide which segments
-are swapped. Source: Kafka's `UnifiedLog.replaceSegments` and `LogLoader`.
+Replacing: cleaned segments take the place of those that they were made from (`replaceSegments`). Files are renamed `.cleaned` → `.swap` →
+no suffix, and no suffix → `.deleted`. A crash between any two steps leaves names from which `resolve_names` finds a whole log again.
 
-The segments of one log in their order: which of them holds an offset or a time, and reading from there.
-
-It writes nothing. At most one segment besides the last is held open with its indexes in memory, since readers of old data go through the
-segments in order, and a broker holds many logs.
-
-Cleaned segments take the place of those that they were made from, in one log. As Kafka's `UnifiedLog.replaceSegments`.
-
-The segment that takes the next batches: the active one, or a new one when it is full by bytes, age, indexes or offsets.
-
-Source: Kafka's `LogSegment.shouldRoll` and `LocalLog.roll`.
-
-Retention: which of a log's oldest segments have expired, and taking them out of it.
-
-Retention: how many of a log's oldest segments have expired, by the log's start, its size and its age. It removes nothing itself.
-
-Source: Kafka's `UnifiedLog.deleteOldSegments`.
-
-Retention of one log: takes the expired segments out of it and marks their files as deleted. The rule is in log/segments.py.
-
-Source: Kafka's `UnifiedLog.deleteOldSegments`.
+Retention: how many of the oldest segments have expired by the log's start, its size and its age, and marking their files as deleted
+(`deleteOldSegments`).
 """
 
 from bisect import bisect_left, bisect_right

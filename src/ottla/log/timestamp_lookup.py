@@ -80,7 +80,7 @@ class TimestampLookup:
         """The segment's log file by a handle of its own, which can be read after the file is renamed or replaced."""
         with self._segments.names:
             self._check(segment)
-            log = self._files.open(segment.file(LOG_SUFFIX))
+            log = segment.open_log()
         try:
             yield log
         finally:

@@ -1,12 +1,7 @@
-"""The transactions of one log: control batches as they are appended, aborted transactions and their index files.
+"""The transactions of one log: control batches as they are appended, aborted transactions and their index files (KIP-98).
 
-The aborted transactions of one log, in the order of their markers: kept in memory whole, and in the segments' `.txnindex` files.
-
-The producer state manager adds them; a reader decides what it may read. Source: KIP-98.
-
-The state of a log's transactions: control batches as they are appended, and aborted transactions with their index files.
-
-`ProducerStates` checks epochs and sequences of client batches; both together are Kafka's ProducerStateManager.
+Aborted transactions are in the order of their markers, in memory whole, and in the segments' `.txnindex` files; a reader decides what it
+may read. `ProducerStates` checks epochs and sequences of client batches; both together are Kafka's ProducerStateManager.
 """
 
 from bisect import bisect_left

@@ -28,6 +28,7 @@ from ottla.metadata.topics import ReplicaAssignment, Topic, metric_name
 
 PRODUCER_IDS_PER_BLOCK = 1000
 METADATA_VERSION = "metadata.version"
+GROUP_VERSION = "group.version"
 DIRECTORIES_SINCE = 17
 """The metadata.version (3.7-IV2) from which on partition records name the data directories of their replicas (KIP-858)."""
 _PARTITION_NUMBER_MAX = 1_000_000
@@ -43,9 +44,17 @@ class ClusterMetadata:
     def __init__(self, broker_ids: tuple[int, ...], broker_default: Callable[[str], str]) -> None:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
+        self.topics_version = 0
+        """Grows with every topic or partition that is created or deleted."""
+        self.topic_versions: dict[str, int] = {}
+        """The version of the last change by topic, deleted ones included."""
+        self.topics_created_version = 0
+        """The version of the newest topic."""
         self._metric_names: dict[str, str] = {}
         self._deleted_names: set[str] = set()
         self.features: dict[str, int] = {}
+        self.features_epoch = 0
+        """Grows with every change of a feature's level."""
         self.next_producer_id = 0
         self.broker_epoch = -1
         self.directory_id = b""
@@ -59,6 +68,11 @@ class ClusterMetadata:
     def metadata_version(self) -> int:
         """The metadata.version: which versions of records may be written; 0 until the log has it."""
         return self.features.get(METADATA_VERSION, 0)
+
+    @property
+    def group_version(self) -> int:
+        """The group.version: 1 with consumer groups (KIP-848), 0 without."""
+        return self.features.get(GROUP_VERSION, 0)
 
     def configs_set(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
         """The settings that were set on a resource, unknown ones included."""
@@ -90,8 +104,11 @@ class ClusterMetadata:
 
     def replay(self, record: MetadataRecord) -> None:
         """Apply one record, at start and while running."""
+        if isinstance(record, TopicRecord | PartitionRecord | RemoveTopicRecord):
+            self.topics_version += 1
         match record:
             case TopicRecord():
+                self.topics_created_version = self.topic_versions[record.name] = self.topics_version
                 is_recreated = record.name in self._deleted_names
                 topic = Topic(record.name, record.topic_id, configs=self.configs.of_topic(record.name), is_recreated=is_recreated)
                 self.topics[record.name] = self.topics_by_id[record.topic_id] = topic
@@ -102,6 +119,7 @@ class ClusterMetadata:
                 self._replay_change(record)
             case RemoveTopicRecord():
                 removed = self.topics_by_id.pop(record.topic_id)
+                self.topic_versions[removed.name] = self.topics_version
                 del self.topics[removed.name]
                 self._deleted_names.add(removed.name)
                 self._metric_names.pop(metric_name(removed.name), None)
@@ -110,6 +128,7 @@ class ClusterMetadata:
                 self.configs.replay(record)
             case FeatureLevelRecord():
                 self.features[record.name] = record.level
+                self.features_epoch += 1
             case ProducerIdsRecord():
                 self.next_producer_id = max(self.next_producer_id, record.next_producer_id)
             case RegisterBrokerRecord():
@@ -120,6 +139,7 @@ class ClusterMetadata:
         topic, number = self.topics_by_id[record.topic_id], record.partition
         if not 0 <= number < _PARTITION_NUMBER_MAX:
             raise LookupError(f"topic {topic.name} cannot have a partition {number}")
+        self.topic_versions[topic.name] = self.topics_version
         missing = number + 1 - len(topic.leaders)
         topic.leaders.extend([NO_LEADER] * missing)
         topic.leader_epochs.extend([0] * missing)

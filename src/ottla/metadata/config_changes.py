@@ -6,20 +6,26 @@ from typing import Final
 from ottla.config import (
     BROKER_SETTINGS,
     DYNAMIC_BROKER_SETTINGS,
+    GROUP_SETTINGS,
     KAFKA_BROKER_SETTINGS,
+    KAFKA_GROUP_SETTINGS,
     KAFKA_TOPIC_SETTINGS,
     TOPIC_SETTINGS,
     ConfigType,
     consistency_problem,
+    group_consistency_problem,
     shown,
     topic_consistency_problem,
 )
-from ottla.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs, settings_of
+from ottla.metadata.resource_configs import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, ResourceConfigs, settings_of
 from ottla.protocol.errors import ApiError, ErrorCode
 from ottla.text import did_you_mean
 
 OPERATIONS: Final = range(4)
 SET, DELETE, APPEND, SUBTRACT = OPERATIONS
+
+_WORDS: Final = {TOPIC_RESOURCE: "topic", BROKER_RESOURCE: "broker", GROUP_RESOURCE: "group"}
+_OF_KAFKA: Final = {TOPIC_RESOURCE: KAFKA_TOPIC_SETTINGS, BROKER_RESOURCE: KAFKA_BROKER_SETTINGS, GROUP_RESOURCE: KAFKA_GROUP_SETTINGS}
 
 SUGGESTIONS_MAX: Final = 10
 """A request about more resources is a program's: its unknown names get no suggestion."""
@@ -31,10 +37,10 @@ Change = tuple[str, int, str | None]
 def resource_problem(resource_type: int, resource_name: str, broker_id: int, names: Sequence[str]) -> ApiError | None:
     """Why this broker cannot change settings `names` of a resource; None when it may be able to."""
     message = None
-    if resource_type not in (TOPIC_RESOURCE, BROKER_RESOURCE):
+    if resource_type not in _WORDS:
         message = f"Unknown resource type {resource_type}"
-    elif resource_type == TOPIC_RESOURCE and not resource_name:
-        message = "Default topic resources are not allowed."
+    elif resource_type != BROKER_RESOURCE and not resource_name:
+        message = f"Default {_WORDS[resource_type]} resources are not allowed."
     elif resource_type == BROKER_RESOURCE and resource_name not in ("", str(broker_id)):
         message = f"Unexpected broker id, expected {broker_id}, but received {shown(resource_name)}"
     elif len(set(names)) != len(names):
@@ -140,16 +146,20 @@ def _values_problem(
                 return ApiError(ErrorCode.INVALID_CONFIG, problem)
     if resource_type == TOPIC_RESOURCE:
         problem = topic_consistency_problem(lambda name: configs.topic_value(after, name)[0])
+    elif resource_type == GROUP_RESOURCE:
+        # Kafka's controller checks the whole, so deleting one setting may leave the rest invalid.
+        usable = {name: text for name, text in after.items() if name in GROUP_SETTINGS and GROUP_SETTINGS[name].problem(text) is None}
+        problem = group_consistency_problem(usable, lambda name: configs.broker_value(name)[0])
     else:
         problem = consistency_problem(lambda name: configs.broker_value_if(name, resource_name, after)[0])
     return ApiError(ErrorCode.INVALID_CONFIG, problem) if problem is not None else None
 
 
 def _unknown(resource_type: int, name: str) -> ApiError:
-    word = "topic" if resource_type == TOPIC_RESOURCE else "broker"
-    if name in (KAFKA_TOPIC_SETTINGS if resource_type == TOPIC_RESOURCE else KAFKA_BROKER_SETTINGS):
+    word = _WORDS[resource_type]
+    if name in _OF_KAFKA[resource_type]:
         return ApiError(ErrorCode.INVALID_CONFIG, f"{name} is a {word} config of Apache Kafka that this broker does not act on")
-    return ApiError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {shown(name)}", unknown=name)
+    return ApiError(ErrorCode.INVALID_CONFIG, f"Unknown {word} config name: {shown(name)}", unknown=name)
 
 
 def suggestion(resource_type: int, refused: ApiError) -> str:

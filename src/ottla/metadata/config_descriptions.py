@@ -1,4 +1,4 @@
-"""Describes the settings of brokers and topics as Kafka's ConfigHelper does: the value, where it comes from, and what else was set.
+"""Describes the settings of brokers, topics and groups as Kafka's ConfigHelper does: the value, where it comes from, and what else was set.
 
 All of Kafka's settings are described (config/kafka_settings.py). The value of one that this broker does not act on is Kafka's
 default, or what was set on it in the metadata log.
@@ -9,7 +9,9 @@ from typing import Final, NamedTuple
 
 from ottla.config import (
     BROKER_SETTINGS,
+    GROUP_SETTINGS,
     KAFKA_BROKER_SETTINGS,
+    KAFKA_GROUP_SETTINGS,
     KAFKA_TOPIC_SETTINGS,
     OTHER_UNITS,
     TOPIC_SETTINGS,
@@ -18,7 +20,7 @@ from ottla.config import (
     KafkaSetting,
     Setting,
 )
-from ottla.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
+from ottla.metadata.resource_configs import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
 
 _SYNONYMS: Final = {name: (name, *(other for other, _ in others)) for name, others in OTHER_UNITS.items()} | {
     "log.retention.minutes": ("log.retention.minutes", "log.retention.hours")
@@ -48,7 +50,7 @@ class ConfigDescription(NamedTuple):
 
 
 class ConfigDescriptions:
-    """The settings of one broker, and of topics as it sees them.
+    """The settings of one broker, and of topics and groups as it sees them.
 
     `configs` has what was set while brokers run, for this one (`broker_id`) and for others, `static` the values that this one was started
     with, by name: what was given, and what it does where Kafka has a setting for it.
@@ -83,6 +85,20 @@ class ConfigDescriptions:
             # Set with another version of Apache Kafka; a topic has no secrets.
             setting, synonym = _unknown_setting(name), Synonym(name, given[name], ConfigSource.DYNAMIC_TOPIC)
             yield _described(setting, given[name], (synonym,), is_read_only=False)._replace(is_sensitive=False)
+
+    def of_group(self, group_id: str) -> Iterator[ConfigDescription]:
+        """Every setting of a group, whether it exists or not; one of share and streams groups has no effect."""
+        given = self._configs.given(GROUP_RESOURCE, group_id)
+        for setting in KAFKA_GROUP_SETTINGS.values():
+            served, text = GROUP_SETTINGS.get(setting.name), given.get(setting.name)
+            synonyms: tuple[Synonym, ...] = (Synonym(setting.name, setting.default, ConfigSource.DEFAULT),)
+            if setting.broker_name is not None:
+                synonyms = self._synonyms(KAFKA_BROKER_SETTINGS[setting.broker_name], self._configs.owners)
+            if text is not None and (served is None or served.problem(text) is None):
+                synonyms = (Synonym(setting.name, _plain(served, text), ConfigSource.GROUP), *synonyms)
+            value = synonyms[0].value
+            plain = value if value is None or setting.broker_name is None else _plain(BROKER_SETTINGS.get(setting.broker_name), value)
+            yield _described(setting, plain, synonyms, is_read_only=False)
 
     def _of_broker(self, setting: KafkaSetting) -> ConfigDescription:
         synonyms = self._synonyms(setting, self._owners)

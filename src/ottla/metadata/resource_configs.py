@@ -1,18 +1,21 @@
-"""The settings of topics and brokers: those that were set, and the values in force. config_changes.py decides about changes.
+"""The settings of topics, brokers and groups: those that were set, and the values in force. config_changes.py decides about changes.
 
 Values in the metadata log stay as they were written. An invalid one is not in force; `unusable` lists them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
-from ottla.config import BROKER_SETTINGS, TOPIC_SETTINGS, ConfigError, ConfigSource, Setting, Value
+from ottla.config import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS, ConfigError, ConfigSource, Setting, Value, bounds_of_group_setting
 from ottla.metadata.records import ConfigRecord
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
 GROUP_RESOURCE: Final = 32
+_SETTINGS: Final = {TOPIC_RESOURCE: TOPIC_SETTINGS, BROKER_RESOURCE: BROKER_SETTINGS, GROUP_RESOURCE: GROUP_SETTINGS}
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _CACHED_MAX: Final = 1_000
 _CACHED_CHARS_MAX: Final = 100
 
@@ -27,9 +30,9 @@ class Unusable:
 
     @property
     def owner(self) -> str:
-        """The topic or the brokers that it is set on."""
-        if self.resource_type == TOPIC_RESOURCE:
-            return f"topic {self.resource_name}"
+        """The topic, the group or the brokers that it is set on."""
+        if self.resource_type in (TOPIC_RESOURCE, GROUP_RESOURCE):
+            return f"{'topic' if self.resource_type == TOPIC_RESOURCE else 'group'} {self.resource_name}"
         return f"broker {self.resource_name}" if self.resource_name else "all brokers"
 
 
@@ -68,6 +71,21 @@ class ResourceConfigs:
         if source is not ConfigSource.DYNAMIC_TOPIC and setting.broker_name is not None:
             setting = BROKER_SETTINGS[setting.broker_name]
         return self._value(setting, text)
+
+    def groups(self) -> list[str]:
+        """The groups on which a setting is set."""
+        return [name for resource_type, name in self._set if resource_type == GROUP_RESOURCE]
+
+    def group_number(self, group_id: str, name: str) -> int:
+        """The value in force of a group's setting: its own, not beyond the broker's bounds, or the broker's."""
+        setting = GROUP_SETTINGS[name]
+        text = self._set.get((GROUP_RESOURCE, group_id), _NOTHING).get(name)
+        value = None if text is None else self._parse(setting, text)
+        if value is None:
+            assert setting.broker_name is not None
+            return self.broker_number(setting.broker_name)
+        low, high = bounds_of_group_setting(name)
+        return min(max(_number(value), self.broker_number(low)), self.broker_number(high))
 
     def _is_usable(self, setting: Setting, configs: Mapping[str, str]) -> bool:
         """Whether `configs` has a valid value for it."""
@@ -134,12 +152,26 @@ class ResourceConfigs:
     def unusable(self) -> Iterator[Unusable]:
         """Invalid values of known settings: Apache Kafka or an earlier version accepted them."""
         for (resource_type, resource_name), configs in self._set.items():
-            if resource_type == TOPIC_RESOURCE or (resource_type == BROKER_RESOURCE and resource_name in self.owners):
+            if resource_type in (TOPIC_RESOURCE, GROUP_RESOURCE) or (resource_type == BROKER_RESOURCE and resource_name in self.owners):
                 known = settings_of(resource_type)
                 for name, value in configs.items():
                     problem = known[name].problem(value) if name in known else None
                     if problem is not None:
                         yield Unusable(resource_type, resource_name, problem)
+
+    def capped(self) -> Iterator[str]:
+        """A sentence, Kafka's, for each value of a group that is beyond the bounds with which the broker was started."""
+        for group_id in self.groups():
+            for name, text in self.given(GROUP_RESOURCE, group_id).items():
+                value = self._parse(GROUP_SETTINGS[name], text) if name in GROUP_SETTINGS else None
+                if value is not None and (effective := self.group_number(group_id, name)) != value:
+                    bound = (
+                        "is below the broker's allowed minimum" if effective > _number(value) else "exceeds the broker's allowed maximum"
+                    )
+                    yield (
+                        f"The group config '{name}' for group '{group_id}' has value {value} which {bound} {effective}. "
+                        f"The effective value will be capped to {effective}."
+                    )
 
     def overridden(self, given: Mapping[str, str]) -> Iterator[str]:
         """A sentence for each setting that a broker was started with, and whose value in force is another that was set in the log."""
@@ -170,13 +202,15 @@ class ResourceConfigs:
             self._of_broker.clear()
         if record.value is None:
             configs.pop(record.name, None)
+            if not configs and record.resource_type == GROUP_RESOURCE:
+                del self._set[record.resource_type, record.resource_name]
         else:
             configs[record.name] = record.value
 
 
 def settings_of(resource_type: int) -> Mapping[str, Setting]:
-    """The known settings of topics or brokers, by name."""
-    return TOPIC_SETTINGS if resource_type == TOPIC_RESOURCE else BROKER_SETTINGS
+    """The known settings of a type of resource, by name."""
+    return _SETTINGS[resource_type]
 
 
 def _number(value: Value) -> int:

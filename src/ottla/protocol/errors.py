@@ -11,6 +11,10 @@ class PeerError(Exception):
     """The peer sent bytes that have no meaning here: close that connection, and only that one."""
 
 
+class RequestTooLarge(PeerError):
+    """The peer sent a request of more elements than are taken: it is answered with an error where its response has one."""
+
+
 class StorageError(Exception):
     """A file could not be read or written; `code` is the error in the response."""
 
@@ -19,8 +23,8 @@ class StorageError(Exception):
         self.code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
-class TooManyOpenFiles(StorageError):
-    """A file could not be opened, since too many are open: it is not damaged, and a later attempt may succeed."""
+class NotAccessible(StorageError):
+    """A file could not be opened, since too many are open or this user may not: nothing was done to it, and a later attempt may succeed."""
 
 
 class BatchTooLarge(StorageError):

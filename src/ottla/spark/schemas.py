@@ -422,6 +422,22 @@ VERDICTS: Final = _columns(
 )
 """One row per rebalance, or per rebalance that was avoided; ottla.history.verdicts.verdict.Verdict explains the columns."""
 
+INCIDENTS: Final = _columns(
+    incident=StringType(),
+    groups=_TEXTS,
+    culprits=_TEXTS,
+    started_at=TimestampType(),
+    ended_at=TimestampType(),
+    rebalances=IntegerType(),
+    stopped_partition_seconds=DoubleType(),
+    planned=BooleanType(),
+    confidence=StringType(),
+    advice=_columns(setting=StringType(), value=StringType(), sentence=StringType(), warning=StringType()),
+    sentence=StringType(),
+    verdicts=ArrayType(_columns(group=StringType(), generation=IntegerType(), started_at=TimestampType())),
+)
+"""One row per incident: rebalances of any groups that belong together; ottla.history.incidents.Incident explains the columns."""
+
 MEMBER_PROGRESS: Final = _columns(
     query=StringType(),
     batch_id=LongType(),

@@ -12,14 +12,16 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from ottla.spark.data_source import OttlaDataSource
+from ottla.spark.python_path.sitecustomize import FOLDER
 
 SETTINGS: Final[Mapping[str, str]] = {
     # Kafka's times are UTC; with the machine's zone the same query would print different hours elsewhere.
@@ -68,6 +70,9 @@ OWN_QUERIES: Final[Mapping[str, str]] = {
 SOCKET_FOLDER_BYTES_MAX: Final = 60
 """Longest path of a folder for Unix sockets: with Spark's name for a socket, 43 bytes, as much as every system takes (103)."""
 
+PRINTED_CHARACTERS_MAX: Final = 4000
+_DRIVER_PYTHON, _PATH = "PYSPARK_DRIVER_PYTHON", "PYTHONPATH"
+
 _LAUNCHERS: Final = ("spark.ui.showConsoleProgress",)
 """Settings that PySpark's launcher makes by itself: the user has not chosen them."""
 
@@ -93,15 +98,22 @@ class SparkConnectError(SessionError):
     """The session would be one of Spark Connect, whose server has the settings."""
 
 
-def session(app_name: str = "ottla", *, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+def session(
+    app_name: str = "ottla",
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    stderr: IO[bytes] | None = None,
+) -> SparkSession:
     """A session with the format "ottla". `master` None: that of spark-submit, else all cores of this machine.
 
-    `settings` override the defaults of this module; those defaults do not override spark-submit or spark-defaults.conf. Raises
+    `settings` override the defaults of this module; those defaults do not override spark-submit or spark-defaults.conf. `stderr`: a file
+    for what Java and its workers print, which is several lines at every start; None: the standard error. Raises
     JavaMissingError without Java 17 or later, and SparkConnectError where the environment or `settings` name a Spark Connect server.
     """
     _refuse_connect(master, settings or {})
     wanted = {**({"spark.master": master} if master else {}), **(settings or {}), "spark.app.name": app_name}
-    given = _start_java(wanted)
+    given = _start_java(wanted, stderr)
     where = _with_attempts(wanted.get("spark.master") or given.get("spark.master", "local[*]"))
     ours = {**SETTINGS, **(LOCAL if where.startswith("local") else {})}
     if len(_temporary_folder().encode()) > SOCKET_FOLDER_BYTES_MAX:
@@ -117,6 +129,9 @@ def session(app_name: str = "ottla", *, master: str | None = None, settings: Map
     if where.startswith("local"):
         # Workers must run this interpreter, which has the packages. Spark reads it from the environment only, which stays unchanged.
         spark.sparkContext.pythonExec = sys.executable
+        # Where spark-submit has started Java, which then has another path.
+        environment = spark.sparkContext.environment
+        environment[_PATH] = with_folder(environment.get(_PATH))
     register(spark, tasks_max=_cores(spark, where))
     return spark
 
@@ -149,16 +164,41 @@ def _remote_of_environment() -> str | None:
     return "the environment (SPARK_API_MODE=connect)" if os.environ.get("SPARK_API_MODE", "").lower() == "connect" else None
 
 
-def _start_java(settings: Mapping[str, str]) -> dict[str, str]:
+def _start_java(settings: Mapping[str, str], stderr: IO[bytes] | None) -> dict[str, str]:
     """Start Spark's JVM unless spark-submit has; the settings of the JVM."""
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    before = {name: os.environ.get(name) for name in (_DRIVER_PYTHON, _PATH)}
+    # Java asks this interpreter for formats that are installed; python3 may be one without PySpark or ottla.
+    os.environ[_DRIVER_PYTHON] = before[_DRIVER_PYTHON] or sys.executable
+    os.environ[_PATH] = with_folder(before[_PATH])
     try:
+        is_quiet = stderr is not None and SparkContext._gateway is None
         # As SparkSession does it, only earlier: the settings of the JVM decide about the others.
-        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(settings.items())))
+        gateway = launch_gateway(conf, {"stderr": stderr}) if is_quiet else None  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
-        raise JavaMissingError("Spark needs Java 17 or later: install it, or let JAVA_HOME point to it") from error
+        sentence = "Spark needs Java 17 or later: install it, or let JAVA_HOME point to it"
+        raise JavaMissingError(f"{sentence}. It printed: {printed(stderr)}" if stderr is not None else sentence) from error
+    finally:
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
     return {name: value for name, value in SparkConf().getAll() if name not in _LAUNCHERS}
+
+
+def with_folder(path: str | None) -> str:
+    """A PYTHONPATH with the folder of our sitecustomize in front, once: in a changed environment Spark starts further processes."""
+    others = path.split(os.pathsep) if path else []
+    return os.pathsep.join([FOLDER, *(each for each in others if each != FOLDER)])
+
+
+def printed(stderr: IO[bytes]) -> str:
+    """The end of what Java and its workers have printed into a file."""
+    stderr.seek(0)
+    return stderr.read().decode(errors="replace")[-PRINTED_CHARACTERS_MAX:].strip()
 
 
 def _temporary_folder() -> str:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ottla.testing.application.brokers import Broker, Cluster, OttlaCase
     from ottla.testing.application.kafka_container import KafkaContainer
+    from ottla.testing.pytest_plugin import BrokerFactory
     from ottla.testing.waiting import wait_until
 
-__all__ = ["Broker", "Cluster", "KafkaContainer", "OttlaCase", "wait_until"]
+__all__ = ["Broker", "BrokerFactory", "Cluster", "KafkaContainer", "OttlaCase", "wait_until"]
 
 _MODULES = {
     "Broker": "application.brokers",
+    "BrokerFactory": "pytest_plugin",
     "Cluster": "application.brokers",
     "KafkaContainer": "application.kafka_container",
     "OttlaCase": "application.brokers",

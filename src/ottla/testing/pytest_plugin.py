@@ -6,7 +6,7 @@ def test_it(ottla_broker):
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import pytest
 
@@ -17,17 +17,30 @@ if TYPE_CHECKING:
 
 
 class BrokerFactory(Protocol):
-    """`ottla_broker_factory`: each call starts a broker, or with `brokers` a cluster of so many."""
+    """`ottla_broker_factory`: each call starts a broker, or with `brokers` a cluster of so many.
 
+    They have these settings (Kafka's names); the callback gets every GroupEvent, in the broker's thread. With `topics_at_once=False` a
+    topic that a client creates by asking for it is unknown in the first answer, as with Kafka.
+    """
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # 1 is a number, too
+        self,
+        config: "Mapping[str, GivenValue] | None" = None,
+        *,
+        brokers: Literal[1] = 1,
+        on_group_event: "Callable[[GroupEvent], None] | None" = None,
+        topics_at_once: bool = True,
+    ) -> "Broker": ...
+    @overload
     def __call__(
         self,
         config: "Mapping[str, GivenValue] | None" = None,
         *,
-        brokers: int = 1,
+        brokers: int,
         on_group_event: "Callable[[GroupEvent], None] | None" = None,
-    ) -> "Broker | Cluster":
-        """A running broker with these settings (Kafka's names); the callback gets every GroupEvent, in the broker's thread."""
-        ...
+        topics_at_once: bool = True,
+    ) -> "Cluster": ...
 
 
 @pytest.fixture
@@ -51,10 +64,11 @@ def ottla_broker_factory() -> Iterator[BrokerFactory]:
             *,
             brokers: int = 1,
             on_group_event: "Callable[[GroupEvent], None] | None" = None,
-        ) -> "Broker | Cluster":
+            topics_at_once: bool = True,
+        ) -> Any:
             if brokers == 1:
-                return running.enter_context(Broker(config=config, on_group_event=on_group_event))
-            return running.enter_context(Cluster(brokers, config=config, on_group_event=on_group_event))
+                return running.enter_context(Broker(config=config, on_group_event=on_group_event, topics_at_once=topics_at_once))
+            return running.enter_context(Cluster(brokers, config=config, on_group_event=on_group_event, topics_at_once=topics_at_once))
 
         yield start
 

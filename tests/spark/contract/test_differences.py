@@ -4,7 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer
+
+from ottla.cli.main import main
 
 
 def test_unknown_and_unsupported_options_are_not_ignored(anywhere: Any):
@@ -87,6 +90,10 @@ def test_a_query_changes_its_format_and_continues(contract: Any, jvm_format: str
     was_ours = contract.is_ours
     contract.format = jvm_format if was_ours else "ottla"
     if was_ours:
-        contract.failure_of(lambda: contract.drain(**options))  # it cannot read a topic's id
-    else:
-        assert contract.drain(**options).rows == [(0, 1, "b")]
+        assert "#topic_ids" in contract.failure_of(lambda: contract.drain(**options))
+        command = ["spark", "checkpoint", "--to", "kafka", str(contract.directory / "c")]
+        expected = f'1 of 1 batches {{}}\nformat("kafka") continues at {topic} 0:1\n'
+        assert CliRunner().invoke(main, [*command, "--check"]).output == expected.format("would be converted")
+        contract.failure_of(lambda: contract.drain(**options))
+        assert CliRunner().invoke(main, command).output == expected.format("converted")
+    assert contract.drain(**options).rows == [(0, 1, "b")]

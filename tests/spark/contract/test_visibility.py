@@ -4,7 +4,6 @@ import time
 from contextlib import nullcontext
 from typing import Any
 
-import pytest
 from confluent_kafka import Producer
 
 LEVELS = {"kafka_isolation_level": "read_uncommitted"}, {"kafka_isolation_level": "read_committed"}
@@ -36,8 +35,6 @@ def test_without_transactions_both_levels_see_everything(contract: Any):
 
 
 def test_transactions(contract: Any):
-    if contract.place.kind == "ottla":
-        pytest.skip("our broker has no transactions")
     topic = contract.topic(partitions=2)
     producer = Producer({"bootstrap.servers": contract.place.servers, "transactional.id": topic, "log_level": 0})
     producer.init_transactions()

@@ -127,6 +127,7 @@ CONNECTOR_ARTIFACTS = (
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",  # fits 4.2.0 as it is
     "org.apache.kafka:kafka-clients:3.9.1",
     "org.apache.commons:commons-pool2:2.12.1",
+    f"org.apache.spark:spark-avro_2.13:{CONNECTOR_VERSION}",  # the connector does not need it; a recipe does
 )
 """What Spark does not bring itself; everything else that these depend on is in PySpark already, in versions of its own."""
 

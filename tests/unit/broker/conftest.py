@@ -11,10 +11,11 @@ import pytest
 from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
 
+from ottla.broker.clock import monotonic_s
 from ottla.broker.composition import Components
 from ottla.broker.coordination.groups import GroupRouter
 from ottla.broker.network import request as protocol_api
-from ottla.broker.network.dispatch import Dispatcher
+from ottla.broker.network.dispatch import Dispatcher, MissingFeatures
 from ottla.broker.network.request import Authorizer, Session
 from ottla.broker.network.scheduling import RequestScheduler
 from ottla.config import BrokerConfig
@@ -120,7 +121,8 @@ class OneApi(Asking):
     def __init__(self, api: protocol_api.Api, **collaborators: object) -> None:
         self.runner = asyncio.Runner()
         scheduler = RequestScheduler()
-        self.dispatcher = Dispatcher({api.key: api.bind({"scheduler": scheduler, **collaborators})}, scheduler)
+        apis = {api.key: api.bind({"scheduler": scheduler, **collaborators})}
+        self.dispatcher = Dispatcher(apis, scheduler, MissingFeatures(monotonic_s))
 
 
 class Api(Asking):

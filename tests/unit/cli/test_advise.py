@@ -13,6 +13,7 @@ from ottla.cli.advise import GroupTimeouts, Timeouts, read_group_timeouts
 from ottla.cli.clusters import CommandFailed
 from ottla.cli.main import main
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.wire.api_keys import ApiKey
 from ottla.testing.raw_client import RawClient, create_topic
 from tests.support.clients.raw_member import RawMember
 
@@ -50,6 +51,15 @@ def test_a_file_of_properties_counts_and_the_command_line_goes_before_it(tmp_pat
     assert run("--properties", str(file), "--set", "max.poll.interval.ms=120000", "--work-per-poll", "90s")[0] == 0
 
 
+def test_session_and_heartbeats_of_the_consumer_protocol_are_settings_of_the_group(tmp_path: Path) -> None:
+    file = tmp_path / "consumer.properties"
+    file.write_text("group.protocol=consumer\nmax.poll.interval.ms=60000\n")
+    assert run("--properties", str(file), "--work-per-poll", "90s")[0] == 1
+    status, said = run("--properties", str(file), "--set", "session.timeout.ms=10000")
+    assert status == 2
+    assert "consumer.session.timeout.ms of their group" in " ".join(said.split())
+
+
 def test_json() -> None:
     status, said = run("--work-per-poll", "360000ms", "--json")
     assert status == 1
@@ -85,15 +95,35 @@ def test_what_cannot_be_judged(arguments: list[str], words: str) -> None:
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
     """A broker with a group of one static member, and one whose member has left."""
-    with Broker() as broker, RawClient(broker.bootstrap_servers) as client:
+    settings = {"group.consumer.session.timeout.ms": "45000", "group.consumer.heartbeat.interval.ms": "15000"}
+    with Broker(config=settings) as broker, RawClient(broker.bootstrap_servers) as client:
         create_topic(client, "flights", 3)
         member = RawMember(broker.bootstrap_servers, "orders", instance_id="one", client_id="worker")
         joined(member, session_timeout_ms=6_000, rebalance_timeout_ms=120_000)
+        as_aiokafka = RawMember(broker.bootstrap_servers, "aio", client_id="aio")
+        joined(as_aiokafka, session_timeout_ms=10_000, rebalance_timeout_ms=10_000)
         left = RawMember(broker.bootstrap_servers, "past")
         joined(left)
         assert left.leave() == ErrorCode.NONE
+        for client_id in ("new-a", "new-b"):
+            with RawClient(broker.bootstrap_servers, client_id=client_id) as consumer:
+                answer = consumer.call(
+                    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+                    1,
+                    group_id="new",
+                    member_id=f"member-{client_id}",
+                    member_epoch=0,
+                    instance_id=None,
+                    rack_id=None,
+                    rebalance_timeout=120_000,
+                    subscribed_topic_names=["flights"],
+                    subscribed_topic_regex=None,
+                    server_assignor=None,
+                    topic_partitions=[],
+                )
+                assert answer.error_code == ErrorCode.NONE
         yield broker.bootstrap_servers
-        for each in (member, left):
+        for each in (member, as_aiokafka, left):
             each.close()
 
 
@@ -123,6 +153,23 @@ def test_advice_by_them(servers: str) -> None:
     (own,) = json.loads(ran.output)["settings"]
     assert (own["clients"], own["session_timeout_ms"], own["advice"][0]["suggested"]) == (["worker"], 6_000, 2_000)
     assert run_advise(servers, "--group", "orders", "--set", "heartbeat.interval.ms=2000").exit_code == 0
+
+
+def test_a_rebalance_timeout_that_is_the_session_timeout_is_no_poll_interval(servers: str) -> None:
+    ran = run_advise(servers, "--group", "aio", "--work-per-poll", "3m")
+    assert (ran.exit_code, ran.output.splitlines()[0]) == (0, "aio: session.timeout.ms=10000 max.poll.interval.ms=300000")
+    assert "as aiokafka does" in ran.output
+
+
+def test_a_group_of_the_consumer_protocol_has_session_and_heartbeats_of_its_settings(servers: str) -> None:
+    found = read_group_timeouts("new", bootstrap_server=servers, command_config=None)
+    assert found == GroupTimeouts({Timeouts(45_000, 120_000, 15_000): ("new-a", "new-b")}, members=2, partitions=3)
+    ran = run_advise(servers, "--group", "new", "--work-per-poll", "3m")
+    assert ran.exit_code == 1
+    first, second, *_ = ran.output.splitlines()
+    settings = "consumer.session.timeout.ms=45000 consumer.heartbeat.interval.ms=15000 max.poll.interval.ms=120000"
+    assert first == f"new-a, new-b: {settings}"
+    assert "Set max.poll.interval.ms to 240000 (4 min)" in second
 
 
 @pytest.mark.parametrize(("group", "words"), [("past", "past has no members now, so no timeouts"), ("none", "GroupIdNotFoundException")])

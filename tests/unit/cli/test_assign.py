@@ -250,18 +250,30 @@ def test_members_own_what_an_assignment_gave_them_in_a_later_generation() -> Non
 
 
 class Restless(Assignor):
-    """Gives every partition to another member in each rebalance."""
+    """Lets each partition be revoked in the rebalance after it was given."""
 
     name = "restless"
     is_cooperative = True
 
     def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
-        at = next((number for number, each in enumerate(members) if each.owned), 0)
-        return {each.member_id: {"t": [0]} if number != at else {} for number, each in enumerate(members)}
+        owned = {number for each in members for number in each.owned.get("t", ())}
+        return {members[0].member_id: {"t": {0, 1} - owned}}  # type: ignore[dict-item]  # users give sets, too
 
 
 def test_an_assignor_that_goes_on_moving_partitions_is_stopped() -> None:
-    assert complete_assignment(Restless(), State((member("a", 0), member("b")), {"t": 1}))[1] == REBALANCES_MAX
+    assert complete_assignment(Restless(), State((member("a", 0), member("b")), {"t": 2}))[1] == REBALANCES_MAX
+
+
+class Shared(Assignor):
+    name = "shared"
+
+    def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
+        return {each.member_id: {"t": [0]} for each in members}
+
+
+def test_an_assignment_that_is_none_is_refused(path: str) -> None:
+    found = invoke("--file", path, "--assignor", f"{__name__}:Shared")
+    assert (found.exit_code, found.output) == (1, f"Error: the assignor shared ({__name__}:Shared) gave t-0 to both a and b\n")
 
 
 def lines(state: State, *names: str) -> list[str]:

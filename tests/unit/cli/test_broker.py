@@ -1,6 +1,7 @@
 """`ottla broker`: options, log lines that never stop it, and commands on stdin."""
 
 import asyncio
+import fcntl
 import json
 import logging
 import os
@@ -271,8 +272,11 @@ def test_the_end_does_not_wait_for_a_reader(pipe: tuple[int, int], monkeypatch: 
             handler._thread.join(0.01)
 
 
-def test_a_descriptor_that_others_made_non_blocking(pipe: tuple[int, int]) -> None:
-    reader, writer = pipe
+def test_a_descriptor_that_others_made_non_blocking() -> None:
+    """One above 1,023, as in a process with many open files: `select` does not take it."""
+    reader, low = os.pipe()
+    writer = fcntl.fcntl(low, fcntl.F_DUPFD, min(2_000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 1))
+    os.close(low)
     os.set_blocking(writer, False)
     handler = QueuedHandler(writer)
     logger_to(handler).warning("x" * 500_000)
@@ -282,6 +286,7 @@ def test_a_descriptor_that_others_made_non_blocking(pipe: tuple[int, int]) -> No
     handler.close()
     os.close(writer)
     thread.join()
+    os.close(reader)
     assert [len(line) for line in lines] == [500_000]
 
 

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -36,6 +37,7 @@ from ottla.cli.consume import (
 from ottla.cli.main import main
 from ottla.cli.records import RecordProgress
 from ottla.cli.signals import Stopped, StopRequest
+from ottla.client.consumer.consumer import Consumer as OwnConsumer
 from ottla.client.consumer.kafka_errors import KafkaError, exception
 from ottla.client.consumer.lookups import ClusterMetadata, PartitionMetadata, TopicMetadata
 from ottla.client.consumer.message import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, ErrorMessage, TopicPartition
@@ -583,6 +585,32 @@ def test_brokers_that_do_not_answer() -> None:
         1,
         "Error: Failed to get metadata: Local: Timed out\n",
     )
+
+
+def test_brokers_that_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(ConsumerRun):
+        def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+            while not said:
+                time.sleep(0.001)
+            return super().list_topics(topic, timeout)
+
+        def consume(self, num_messages: int, timeout: float) -> list[Any]:
+            self.properties["error_cb"](KafkaError(KafkaError._TRANSPORT, "h:1: refused"))
+            self.properties["error_cb"](KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+            return super().consume(num_messages, timeout)
+
+    said: list[str] = []
+    monkeypatch.setattr(run_module, "SILENT_S", 0)
+    monkeypatch.setattr(RecordProgress, "say", lambda self, text: said.append(text))
+    assert Result("flights", make=Slow, limits=Limits(count=1)).status == 0
+    assert said == ["waiting for the brokers at h:1", "1/1 brokers are down: waiting for one of them (Ctrl-C ends)"]
+
+
+def test_names_that_are_not_text() -> None:
+    with pytest.raises(UnicodeEncodeError):
+        Result("flights", "a\udcff")
+    group = Result("flights", group="a\udcff", make=OwnConsumer)
+    assert (group.status, group.err) == (1, "Error: Failed to create consumer: group.id must be text in UTF-8, not 'a\\udcff'\n")
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError, Stopped])

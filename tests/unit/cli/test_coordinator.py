@@ -25,8 +25,10 @@ def test_for_people_and_for_machines() -> None:
 
 
 def test_mistakes_and_failures() -> None:
-    assert coordinator().exit_code == 2
-    assert coordinator("g", "--partitions", "0").exit_code == 2
+    for arguments, words in (((), "Missing argument 'GROUP'"), (("g", "--partitions", "0"), "0 is not in the range")):
+        refused = coordinator(*arguments)
+        assert refused.exit_code == 2
+        assert words in refused.output
     failed = coordinator("g", "--bootstrap-server", "127.0.0.1:1", "--timeout", "1")
     assert (failed.exit_code, failed.stdout) == (1, "")
     assert failed.stderr.startswith("Error: org.apache.kafka.common.errors.TimeoutException: ")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.cli.commands.diagnose import COMMAND
-from ottla.cli.diagnose import WIDTH, DiagnoseOptions, SourceOptions, run, verdict_table, wrapped
+from ottla.cli.diagnose import DiagnoseOptions, SourceOptions, run, verdict_table
+from ottla.cli.incident_screen import LINES, first_screen
+from ottla.cli.text_tables import WIDTH, wrapped
+from ottla.history.incidents import find_incidents
 from ottla.history.processes import Identity
 from ottla.history.sources.evidence import Cause
 from ottla.history.verdicts.verdict import AVOIDED, REBALANCE, Confidence, Verdict
@@ -24,7 +28,7 @@ DAY_MS = 86_400_000
 
 
 def test_a_log_gives_verdicts() -> None:
-    result = CliRunner().invoke(COMMAND, ["--broker-log", LOG, "--group", "java-coop", "--utc", "--json"])
+    result = CliRunner().invoke(COMMAND, ["--broker-log", LOG, "--group", "java-coop", "--utc", "--json", "--rebalances"])
     assert result.exit_code == 0
     assert {json.loads(line)["group"] for line in result.stdout.splitlines()} == {"java-coop"}
 
@@ -49,7 +53,7 @@ def diagnose(options: SourceOptions, **more: Any) -> tuple[int, str, str]:
 
 
 def test_a_table_then_sentences_then_what_was_read() -> None:
-    status, out, err = diagnose(SourceOptions(broker_logs=[BROKER], groups=["java-classic"]))
+    status, out, err = diagnose(SourceOptions(broker_logs=[BROKER], groups=["java-classic"]), as_rebalances=True)
     assert (status, err) == (0, "")
     assert "POLL_TIMEOUT" in out
     assert "\njava-classic\n- 13 rebalances" in out
@@ -57,8 +61,61 @@ def test_a_table_then_sentences_then_what_was_read() -> None:
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_json_is_one_object_a_line() -> None:
-    _, out, err = diagnose(SourceOptions(broker_logs=[BROKER], groups=["java-classic"]), as_json=True)
+def test_incidents_fit_a_screen() -> None:
+    status, out, err = diagnose(SourceOptions(broker_logs=[BROKER]))
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert len(lines) <= LINES
+    assert max(map(len, lines)) <= WIDTH
+    assert lines[0].split() == ["started", "incident", "group", "who", "rebalances", "part.-s", "planned", "sure"]
+    assert any("slow consumer" in line and " j1 " in line and " no " in line for line in lines)
+    assert any("broker outage" in line and "5 groups" in line and " broker " in line for line in lines)
+    assert any(re.match(r"group stop: ak-2 \(aiokafka\) \d\d:\d\d$", line) for line in lines), "what has no line in the table is named"
+    assert any(line.startswith("- group.instance.id for ") and "would have avoided" in line for line in lines)
+    assert "--rebalances" in out
+
+
+@pytest.mark.parametrize("count", [1, 16, 40, 60, 400])
+@pytest.mark.parametrize("pause_ms", [60_000, DAY_MS])
+def test_the_screen_names_each_incident_once_as_far_as_it_reaches(count: int, pause_ms: int) -> None:
+    verdicts = [
+        verdict(at * pause_ms, group="orders", cause=Cause.POLL_TIMEOUT, planned=at % 3 == 0, who=Identity(f"m{at}", None, f"orders-{at}x"))
+        for at in range(count)
+    ]
+    screen = first_screen(find_incidents(verdicts), zone=UTC)
+    assert len(screen.lines) <= LINES
+    assert max(map(len, screen.lines)) <= WIDTH
+    text = "\n".join(screen.lines)
+    named = [at for at in range(count) if f"orders-{at}x" in text]
+    assert all(text.count(f"orders-{at}x") == 1 for at in named)
+    assert sorted(incident.started_ms // pause_ms for incident in screen.shown) == named
+    more = re.search(r"and ([\d,]+) more, (\d+) of them planned", text)
+    assert len(named) + (int(more[1]) if more else 0) == count
+    assert count <= 40 or pause_ms == DAY_MS or more is None or count == 400, "sixty are named"
+
+
+def test_the_option_prints_rebalances() -> None:
+    result = CliRunner().invoke(COMMAND, ["--broker-log", LOG, "--rebalances", "--group", "java-classic"])
+    assert "POLL_TIMEOUT" in result.stdout
+
+
+def test_json_is_incidents_then_rebalances() -> None:
+    _, out, _ = diagnose(SourceOptions(broker_logs=[BROKER], groups=["java-classic"]), as_json=True)
+    lines = [json.loads(line) for line in out.splitlines()]
+    incidents = [line for line in lines if line["kind"] == "incident"]
+    assert lines[: len(incidents)] == incidents
+    slow = next(each for each in incidents if each["incident"] == "slow consumer")
+    assert (slow["groups"], slow["culprits"], slow["planned"], slow["confidence"]) == (["java-classic"], ["j1"], False, "high")
+    assert slow["sentence"].startswith("Slow consumer: j1 in java-classic, 2026-11-22 22:54:35 for ")
+    of_incidents = [tuple(each) for incident in incidents for each in incident["verdicts"]]
+    rows = lines[len(incidents) :]
+    assert sorted(of_incidents) == sorted((row["group"], row["generation"], row["started_ms"]) for row in rows)
+    _, out, _ = diagnose(SourceOptions(broker_logs=[BROKER], groups=["java-classic"]), as_json=True, as_rebalances=True)
+    assert [json.loads(line) for line in out.splitlines()] == rows
+
+
+def test_json_of_rebalances_is_one_object_a_line() -> None:
+    _, out, err = diagnose(SourceOptions(broker_logs=[BROKER], groups=["java-classic"]), as_json=True, as_rebalances=True)
     rows = [json.loads(line) for line in out.splitlines()]
     assert {row["group"] for row in rows} == {"java-classic"}
     assert [row["generation"] for row in rows] == list(range(1, 14))
@@ -68,10 +125,11 @@ def test_json_is_one_object_a_line() -> None:
 
 
 def test_only_rebalances_of_the_wanted_time() -> None:
-    _, out, _ = diagnose(SourceOptions(broker_logs=[BROKER], groups=["java-classic"]), as_json=True)
+    _, out, _ = diagnose(SourceOptions(broker_logs=[BROKER], groups=["java-classic"]), as_json=True, as_rebalances=True)
     rows = [json.loads(line) for line in out.splitlines()]
     since_ms, until_ms = rows[3]["started_ms"], rows[6]["started_ms"]
-    _, out, _ = diagnose(SourceOptions(broker_logs=[BROKER], groups=["java-classic"]), as_json=True, since_ms=since_ms, until_ms=until_ms)
+    only = {"since_ms": since_ms, "until_ms": until_ms}
+    _, out, _ = diagnose(SourceOptions(broker_logs=[BROKER], groups=["java-classic"]), as_json=True, as_rebalances=True, **only)
     assert [json.loads(line)["generation"] for line in out.splitlines()] == [4, 5, 6]
 
 

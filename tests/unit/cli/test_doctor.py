@@ -59,7 +59,9 @@ def test_one_thing_to_look_at(arguments: tuple[str, ...]) -> None:
 
 
 def test_it_cannot_tell(tmp_path: Path) -> None:
-    assert run("--metrics", "127.0.0.1:1")[0] == 2
+    status, text = run("--metrics", "127.0.0.1:1")
+    assert status == 2
+    assert "does not answer: Connection refused. Is the broker running?" in text
     status, text = run("--data", str(tmp_path))
     assert status == 2
     assert "no data directory" in text

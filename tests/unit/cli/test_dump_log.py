@@ -400,3 +400,20 @@ def test_the_others_go_on_after_a_fault(log: Path) -> None:
     assert len(files) == 2
     assert "no multiple of 8" in err
     assert status == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("out", "shown"), [(Terminal(), "key: \\x1b]0;x\\x07 payload: a\tb\n"), (io.StringIO(), "key: \x1b]0;x\x07 payload: a\tb\n")]
+)
+def test_records_do_not_control_a_terminal(tmp_path: Path, out: io.StringIO, shown: str) -> None:
+    path = tmp_path / "t-0" / "00000000000000000000.log"
+    path.parent.mkdir()
+    path.write_bytes(encode_batch([Record(0, 1000, b"\x1b]0;x\x07", b"a\tb", ())]))
+    contents = RecordContents.TEXT
+    run([str(path)], DumpOptions(with_records=True), TextPrinter(out, io.StringIO(), contents=contents, reader=None, with_metadata=False))
+    assert out.getvalue().endswith(shown)

@@ -83,6 +83,7 @@ def test_help_needs_no_extra(command: list[str]) -> None:
         (["pipeline", *RUN], "spark"),
         (["migrate", "a", "b", "--bootstrap-server", "127.0.0.1:9"], "spark"),
         (["spark-submit-args"], "spark"),
+        (["spark", "checkpoint", "--to", "kafka", "."], "spark"),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else value,
 )

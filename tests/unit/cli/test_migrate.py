@@ -292,11 +292,21 @@ def test_the_bar_shows_progress_and_what_it_waits_for(capsys: pytest.CaptureFixt
     assert "migrating wide, waits for the source to stand still" in capsys.readouterr().err
 
 
+def test_without_a_terminal_each_tenth_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("migrating wide") as report:
+        for done in (0, 1, 19, 20, 21, 100):
+            report(Progress(done, 100))
+        report(Progress(100, 104))
+        report(Progress(104, 104))
+    words = [f"migrating wide: {share} % of 100 offsets" for share in (0, 10, 20, 100)]
+    assert capsys.readouterr().err.strip().splitlines() == words
+
+
 def test_what_groups_read_again_is_printed_when_it_changes(capsys: pytest.CaptureFixture[str]) -> None:
     with progress_bar("migrating wide") as report:
         for replay in (None, {}, {"a": 0, "b\n": 7}, {"a": 0, "b\n": 7}, {"a": 1}):
             report(Progress(5, 5, "the members of a to stop", replay))
-    first, second = capsys.readouterr().err.strip().splitlines()
+    _, first, second = capsys.readouterr().err.strip().splitlines()
     words = "all is copied, waits for the members of a to stop; if groups continued in the new topic now, they would read records again:"
     assert (first, second) == (f"{words} a 0, b\\n 7", f"{words} a 1")
 

@@ -75,6 +75,7 @@ def test_what_cannot_be_understood_is_said() -> None:
     assert ran.output.startswith("Error: ")
     ran = CliRunner().invoke(main, ["report", "--since", "yesterdayish"])
     assert ran.exit_code == 2
+    assert "is no time" in ran.output
     assert CliRunner().invoke(main, ["report"]).output.startswith("Error: nothing to read: give --bootstrap-server")
 
 
@@ -126,7 +127,7 @@ def test_a_page_goes_into_a_file_and_the_sentences_to_stdout(tmp_path: Path, cap
 
 def test_json_goes_to_stdout_alone(capsys: pytest.CaptureFixture[str]) -> None:
     write_report(Report(()), output="-", output_format="json")
-    assert json.loads(capsys.readouterr().out) == {"stories": []}
+    assert json.loads(capsys.readouterr().out) == {"incidents": [], "stories": []}
 
 
 def test_a_file_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:

@@ -189,6 +189,8 @@ def test_json_is_one_line_and_text_is_several() -> None:
 def test_only_what_happened_between_the_times_counts() -> None:
     early = WhatifOptions(sources=SourceOptions(), group="g", settings=SET, recorded=NOTHING, since_ms=0, until_ms=20_000)
     assert any("1 of 1 recorded rebalances" in line for line in answer(early, EVIDENCE))
+    late = replace(early, since_ms=27_000, until_ms=None)
+    assert any("1 of 1 recorded rebalances" in line for line in answer(late, EVIDENCE))
 
 
 def test_the_report_goes_to_stdout_and_notes_on_sources_to_stderr(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,12 @@ from ottla.log.cleaner.backend import OffsetMap
             "ssl.protocol is a setting of Apache Kafka that this broker does not act on; `ottla docs settings` lists those",
         ),
         ("no.such.setting", "1", "unknown setting no.such.setting; `ottla docs settings` lists them"),
-        ("group.consumer.session.timeout.ms", "45000", "about group protocols; this broker has Kafka's classic one and no other"),
-        ("group.coordinator.rebalance.protocols", "classic", "rebalance.protocols is about group protocols; this broker has"),
+        ("group.share.session.timeout.ms", "45000", "about a group protocol that this broker does not have"),
+        ("group.consumer.session.timeout.ms", "44999", "must be greater than or equal to group.consumer.min.session.timeout.ms"),
+        ("group.coordinator.rebalance.protocols", "consumer", "must have classic"),
+        ("group.consumer.migration.policy", "sideways", "must be one of .case insensitive.: DISABLED, DOWNGRADE, UPGRADE, BIDIRECTIONAL"),
+        ("group.consumer.assignors", "uniform,sticky", "sticky cannot be found: name uniform, range, or your own as module:Class"),
+        ("group.consumer.heartbeat.interval.ms", "4999", "must be greater than or equal to group.consumer.min.heartbeat.interval.ms"),
         ("offsets.retention.minutes", "0", "Invalid value 0 for configuration offsets.retention.minutes: Value must be at least 1"),
         (
             "group.coordinator.append.linger.ms",
@@ -140,6 +144,8 @@ def test_what_the_number_of_brokers_does_not_allow(given: dict[str, int], broker
         BrokerConfig(given, brokers=brokers)
     assert words in str(refused.value)
     assert BrokerConfig({"default.replication.factor": 3}, brokers=3).number("default.replication.factor") == 3
+    with pytest.raises(ConfigError, match=r"\(2\) > the number of brokers \(1\)"):
+        BrokerConfig({"default.replication.factor": 2})
 
 
 @pytest.mark.parametrize("name", ["offsets.topic.num.partitions", "num.partitions"])

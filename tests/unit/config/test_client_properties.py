@@ -1,5 +1,8 @@
 """The table of client properties: what every row has to say, and how properties are read by it."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from ottla.config.client_properties import OWN, PROPERTIES, PropertyError, default_values, property_names, read_properties
@@ -22,6 +25,19 @@ def test_a_spelling_means_one_property() -> None:
 def test_a_default_is_a_value(client: Client) -> None:
     values = default_values(client)
     assert read_properties(values, client) == values
+
+
+@pytest.mark.parametrize(("page", "client"), [("clients.md", Client.RANGES), ("consumer.md", Client.CONSUMER)])
+def test_documented_defaults_are_in_force(page: str, client: Client) -> None:
+    defaults = {name: str(value).lower() for name, value in default_values(client).items()}
+    text = (Path(__file__).parents[3] / "docs" / page).read_text().partition("## Security")[0]
+    documented = {}
+    for names, values in re.findall(r"^\| (`[^|]*`) \| ([^|]+) \|", text, re.M):
+        properties, written = re.findall(r"`([^`]+)`", names), re.sub(r"[*`]", "", values).split(", ")
+        row = zip(properties, written if len(written) > 1 else written * len(properties))
+        documented |= {name: value for name, value in row if name in defaults}
+    assert len(documented) > 10
+    assert documented == {name: defaults[name] for name in documented}
 
 
 def test_two_spellings() -> None:

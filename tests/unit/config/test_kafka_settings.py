@@ -2,11 +2,19 @@
 
 import pytest
 
-from ottla.config import BROKER_SETTINGS, FIXED_VALUES, KAFKA_BROKER_SETTINGS, KAFKA_TOPIC_SETTINGS, TOPIC_SETTINGS, ConfigType
+from ottla.config import (
+    BROKER_SETTINGS,
+    FIXED_VALUES,
+    KAFKA_BROKER_SETTINGS,
+    KAFKA_GROUP_SETTINGS,
+    KAFKA_TOPIC_SETTINGS,
+    TOPIC_SETTINGS,
+    ConfigType,
+)
 
 
 def test_it_has_as_many_as_kafka() -> None:
-    assert (len(KAFKA_BROKER_SETTINGS), len(KAFKA_TOPIC_SETTINGS)) == (340, 33)
+    assert (len(KAFKA_BROKER_SETTINGS), len(KAFKA_TOPIC_SETTINGS), len(KAFKA_GROUP_SETTINGS)) == (340, 33, 17)
 
 
 def test_a_setting_is_in_one_table_only() -> None:

@@ -11,6 +11,7 @@ from ottla.config.setting import Value
     [
         ("segment.bytes", " +1048576\n", 1048576),
         ("min.cleanable.dirty.ratio", "5e-1d", 0.5),
+        ("min.cleanable.dirty.ratio", "1", 1.0),
         ("preallocate", " TRUE", True),
         ("compression.type", "\tgzip ", "gzip"),
         ("cleanup.policy", "delete , compact", ("delete", "compact")),

@@ -9,7 +9,7 @@ from ottla.coordinator.coordinator import AppendFailed, CoordinatorStatus, Finis
 from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.commands import ForgetTopics, error_result, refusal
 from ottla.groups.coordinator import GroupCoordinator, ListedGroups
-from ottla.groups.settings import GroupSettings
+from ottla.groups.settings import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, GroupSettings
 from ottla.groups.snapshots import GroupSummary, MemberAssignment
 from ottla.protocol.errors import ErrorCode, PeerError
 from trials.scenarios.commands import parse_command
@@ -421,3 +421,26 @@ def test_assignments_are_readable(driver: Any) -> None:
     snapshot = driver.shell.coordinator.snapshot()
     assert [dict(member.assigned) for member in snapshot.groups[0].members] == [{"flights": (0,)}, {"flights": (1,)}]
     assert (snapshot.partition, snapshot.node_id, snapshot.status) == (0, 1, "active")
+
+
+def test_settings_of_one_consumer_group_hold_at_its_next_heartbeat() -> None:
+    values = {SESSION_TIMEOUT: 7_000, HEARTBEAT_INTERVAL: 900, ASSIGNMENT_INTERVAL: 0}
+
+    class Configs:
+        def group_number(self, group_id: str, name: str) -> int:
+            return values[name] if group_id == "g" else GroupSettings().group_number(group_id, name)
+
+    coordinator = GroupCoordinator(GroupSettings(), configs=Configs())
+    coordinator.handle(FinishLoading(), now_ms=0)
+
+    def answer(line: str, now_ms: int) -> Any:
+        effects = coordinator.handle(parse_command(line, 1), now_ms=now_ms)
+        coordinator.replay_all(effects.records)
+        return effects.replies[0].result
+
+    assert answer("consumer g m topics=flights", 0).heartbeat_interval_ms == 900
+    assert answer("consumer h m topics=flights", 0).heartbeat_interval_ms == 5_000
+    values |= {SESSION_TIMEOUT: 8_000, HEARTBEAT_INTERVAL: 1_000}
+    assert coordinator.state.timers.next_deadline_ms() == 7_000
+    assert answer("consumer g m epoch=2", 10).heartbeat_interval_ms == 1_000
+    assert coordinator.state.timers.next_deadline_ms() == 8_010

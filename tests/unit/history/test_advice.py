@@ -36,6 +36,10 @@ def test_three_heartbeats_fit_into_a_session(session_ms: int, heartbeat_ms: int,
     (advice,) = advise(ConsumerSettings(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms))
     assert (advice.setting, advice.suggested) == ("heartbeat.interval.ms", suggested_ms)
     assert f"session.timeout.ms to {3 * heartbeat_ms}." in advice.sentence
+    settings = ConsumerSettings(session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms, is_consumer_protocol=True)
+    (of_group,) = advise(settings)
+    assert (of_group.setting, of_group.suggested) == ("consumer.heartbeat.interval.ms", suggested_ms)
+    assert f", or consumer.session.timeout.ms to {3 * heartbeat_ms}." in of_group.sentence
 
 
 def test_the_suggested_pair_and_the_defaults_are_fine() -> None:

@@ -98,3 +98,9 @@ def test_what_is_not_sure_is_said(verdict: New) -> None:
     unsure = verdict(Cause.LEAVE_CLOSE, "w1", 0, confidence=Confidence.MEDIUM, sharper="Give the log.")
     assert sentences([unsure], time_text=str)[-1] == "1 verdict is not sure. Give the log."
     assert sentences([], time_text=str) == []
+
+
+def test_advice_says_its_sample(verdict: New) -> None:
+    advice = (SettingAdvice("session.timeout.ms", "36000", "A restart took 18 s."),)
+    restarts = [verdict(Cause.RESTART_DYNAMIC, "w1", at, advice=advice, evidence={"absence_ms": at}) for at in (2_000, 4_000, 18_000)]
+    assert sentences(restarts, time_text=str)[1].endswith("A restart took 18 s. 3 absences: 2 to 18 s, half below 4 s.")

@@ -17,7 +17,7 @@ from ottla.metadata.config_changes import (
     without_effect,
 )
 from ottla.metadata.records import ConfigRecord
-from ottla.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
+from ottla.metadata.resource_configs import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
 from ottla.protocol.errors import ApiError, ErrorCode
 
 
@@ -142,7 +142,8 @@ def test_resources_whose_settings_can_be_changed(kind: int, name: str, names: li
         (BROKER_RESOURCE, "2", []),
         (BROKER_RESOURCE, "x", []),
         (8, "1", []),
-        (32, "g", []),
+        (GROUP_RESOURCE, "", []),
+        (16, "g", []),
     ],
 )
 def test_resources_whose_settings_cannot(kind: int, name: str, names: list[str]) -> None:

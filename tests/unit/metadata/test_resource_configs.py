@@ -2,7 +2,7 @@
 
 from ottla.config import BrokerConfig, ConfigSource
 from ottla.metadata.records import ConfigRecord
-from ottla.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
+from ottla.metadata.resource_configs import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, ResourceConfigs
 
 
 def configs(*stored: tuple[int, str, str, str], given: dict[str, str] | None = None) -> ResourceConfigs:
@@ -51,3 +51,33 @@ def test_settings_that_were_given_and_are_not_in_force_are_named() -> None:
         "log.segment.bytes=2000000 has no effect: the data directory has 3000000, which takes precedence;"
         " change it while the broker runs (kafka-configs --alter)"
     ]
+
+
+def test_settings_of_groups_are_within_the_brokers_bounds() -> None:
+    name = "consumer.session.timeout.ms"
+    ours = configs(
+        (GROUP_RESOURCE, "low", name, "45000"),
+        (GROUP_RESOURCE, "high", name, " 60000 "),
+        (GROUP_RESOURCE, "invalid", name, "soon"),
+        (GROUP_RESOURCE, "other", "share.session.timeout.ms", "1"),
+        given={
+            "group.consumer.min.session.timeout.ms": "50000",
+            "group.consumer.max.session.timeout.ms": "55000",
+            "group.consumer.session.timeout.ms": "51000",
+        },
+    )
+    values = {group: ours.group_number(group, name) for group in (*ours.groups(), "unknown")}
+    assert values == {"low": 50_000, "high": 55_000, "invalid": 51_000, "other": 51_000, "unknown": 51_000}
+    assert [sentence.split(" has value ")[1] for sentence in ours.capped()] == [
+        "45000 which is below the broker's allowed minimum 50000. The effective value will be capped to 50000.",
+        "60000 which exceeds the broker's allowed maximum 55000. The effective value will be capped to 55000.",
+    ]
+    assert [each.owner for each in ours.unusable()] == ["group invalid"]
+    ours.replay(ConfigRecord(resource_type=GROUP_RESOURCE, resource_name="low", name=name, value=None))
+    assert ours.groups() == ["high", "invalid", "other"]
+
+
+def test_the_assignment_interval_of_the_broker_is_dynamic() -> None:
+    name = "consumer.assignment.interval.ms"
+    ours = configs((BROKER_RESOURCE, "", f"group.{name}", "7"), (GROUP_RESOURCE, "g", name, "8"))
+    assert (ours.group_number("g", name), ours.group_number("other", name)) == (8, 7)

@@ -1,14 +1,15 @@
 """The daemon loads what its workers need, then runs Spark's own; it loads nothing that starts threads."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from ottla.spark import daemon
+from ottla.spark.options.values import OptionError
 
 
 @pytest.mark.parametrize(("arguments", "workers"), [([], "pyspark.worker"), (["pyspark.sql.worker.x"], "pyspark.sql.worker.x")])
@@ -25,31 +26,6 @@ def test_everything_is_loaded_before_workers_are_forked_and_not_garbage_to_them(
     assert order == ["path", workers, "freeze", "manager"]
 
 
-def test_archives_of_the_installed_pyspark_are_left_out(tmp_path: Path):
-    installed, lib, elsewhere = tmp_path / "site-packages", tmp_path / "site-packages/pyspark/python/lib", tmp_path / "spark/python/lib"
-    for package in ("pyspark", "py4j"):
-        (installed / package).mkdir(parents=True)
-        (installed / package / "__init__.py").touch()
-    own = [str(lib / "pyspark.zip"), str(lib / "py4j-0.10-src.zip")]
-    others = [str(elsewhere / "pyspark.zip"), "/jobs/mine.zip", "/job"]
-    assert daemon.without_archives([*own, *others, str(installed)]) == [*others, str(installed)]
-    for without in ([*own, *others], [*own, str(tmp_path / "empty")]):
-        assert daemon.without_archives(without) == without, "no PySpark is installed: they are needed"
-    (installed / "py4j" / "__init__.py").unlink()
-    (installed / "py4j").rmdir()
-    assert daemon.without_archives([*own, str(installed)]) == [*own, str(installed)]
-
-
-def test_the_archives_of_this_machine_are_left_out():
-    """With the path that Spark gives to its Python processes."""
-    lib = Path(pyspark.__file__).parent / "python" / "lib"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, lib.glob("*.zip")), os.environ.get("PYTHONPATH", "")])}
-    prefer = "import sys; from ottla.spark import daemon; sys.path[:] = daemon.without_archives(sys.path)"
-    script = f"{prefer}; import py4j, pyspark.daemon; print(py4j.__file__, pyspark.daemon.__file__)"
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
-    assert ".zip" not in done.stdout
-
-
 DECODE = """
 from ottla.columnar import RecordBatchDecoder
 from ottla.protocol.model import Record
@@ -64,7 +40,6 @@ print(batch.num_rows, "pyarrow" in sys.modules, "pandas" in sys.modules)
     ("workers", "then", "printed"),
     [
         ("pyspark.worker", DECODE, "True True True False\n1 True False\n"),
-        ("pyspark.sql.worker.plan_data_source_read", "", "True False False False\n"),
         ("x", "", "False False False False\n"),
     ],
 )
@@ -75,3 +50,44 @@ def test_what_its_workers_need_and_no_arrow(workers: str, then: str, printed: st
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == printed
+
+
+def test_errors_of_this_package_come_without_a_traceback_and_others_with_it():
+    try:
+        raise OptionError("leave it out") from ValueError("x")
+    except OptionError:
+        assert daemon.WorkerTraceback("traceback").format_exc() == "ottla.spark.options.values.OptionError: leave it out\n"
+    try:
+        raise KeyError("bug")
+    except KeyError:
+        assert daemon.WorkerTraceback("traceback").format_exc().startswith("Traceback")
+
+
+def test_a_worker_that_has_looked_for_formats_ends_with_its_daemon(monkeypatch: pytest.MonkeyPatch):
+    ended: list[object] = []
+    monkeypatch.setattr(daemon.os, "kill", lambda *arguments: ended.append(arguments))
+    monkeypatch.setattr(daemon.os, "_exit", ended.append)
+    daemon.LastCollection("gc").collect()
+    assert ended == [(os.getppid(), signal.SIGTERM), 0]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a daemon's workers are counted in /proc")
+@pytest.mark.parametrize(("others", "is_ended"), [("", True), (" 5", False)])
+def test_a_closed_connection_prints_nothing_and_the_last_worker_ends_its_daemon(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], others: str, is_ended: bool
+):
+    killed: list[int] = []
+    monkeypatch.setattr(daemon.time, "sleep", lambda _s: None)
+    monkeypatch.setattr(daemon.os, "getppid", os.getpid)
+    monkeypatch.setattr(daemon.os, "kill", lambda pid, _signal: killed.append(pid))
+    monkeypatch.setattr(Path, "read_text", lambda _path: f"{os.getpid()}{others}\n")
+    try:
+        raise BrokenPipeError
+    except BrokenPipeError:
+        daemon.DaemonTraceback("traceback").print_exc()
+    assert (capsys.readouterr().err, killed) == ("", [os.getpid()] if is_ended else [])
+    try:
+        raise KeyError("bug")
+    except KeyError:
+        daemon.DaemonTraceback("traceback").print_exc()
+    assert "KeyError: 'bug'" in capsys.readouterr().err

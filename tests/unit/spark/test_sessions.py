@@ -1,11 +1,13 @@
 """Sessions, and arguments of `spark-submit`."""
 
+import io
+import os
 import re
 import shlex
 import sys
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import ANY, Mock
 
 import pytest
 from pyspark import SparkContext
@@ -15,6 +17,7 @@ from pyspark.sql import SparkSession
 import ottla.spark
 from ottla.spark import sessions
 from ottla.spark.data_source import OttlaDataSource
+from ottla.spark.python_path.sitecustomize import FOLDER
 from ottla.spark.sessions import LOCAL, SETTINGS, NotPlainError, submit_arguments
 
 
@@ -41,12 +44,14 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Starts a session where Spark has the settings `given`; returns the builder's settings and the session."""
 
     def start(given: dict[str, str], folder: str = "/tmp", **arguments: Any) -> tuple[dict[str, str], Any]:
-        context = SimpleNamespace(setLogLevel=lambda level: None, pythonExec="python3", defaultParallelism=3)
+        context = SimpleNamespace(
+            setLogLevel=lambda level: None, pythonExec="python3", environment={"PYTHONPATH": "/mine"}, defaultParallelism=3
+        )
         spark = Mock(sparkContext=context)
         builder = Builder(spark)
         context.getConf = lambda: {**given, **builder.settings}
         monkeypatch.setattr(SparkSession, "builder", builder)
-        monkeypatch.setattr(sessions, "_start_java", lambda settings: {**given, **settings})
+        monkeypatch.setattr(sessions, "_start_java", lambda settings, _stderr: {**given, **settings})
         monkeypatch.setattr(sessions, "_temporary_folder", lambda: folder)
         assert ottla.spark.session("mine", **arguments) is spark
         return builder.settings, spark
@@ -67,6 +72,7 @@ def test_on_this_machine_the_workers_are_this_interpreter_and_tasks_as_many_as_c
     assert settings["spark.sql.session.timeZone"] == "UTC"
     assert (settings["spark.ui.enabled"], settings["x"]) == ("true", "y")
     assert spark.sparkContext.pythonExec == sys.executable
+    assert spark.sparkContext.environment["PYTHONPATH"] == f"{FOLDER}{os.pathsep}/mine"
     assert _tasks_max(spark) == 3
 
 
@@ -98,12 +104,20 @@ def test_the_cores_of_a_cluster_where_they_are_given(started: Any, cores: dict[s
 
 def test_settings_of_pyspark_s_launcher_do_not_count(monkeypatch: pytest.MonkeyPatch):
     launched: list[Any] = []
-    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda conf: launched.extend(conf.getAll()))
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda conf, gateway: launched.extend([*conf.getAll(), gateway]))
     known = [("spark.master", "local[*]"), ("spark.ui.showConsoleProgress", "true"), ("spark.ui.enabled", "true")]
     asked = SimpleNamespace(setAll=lambda pairs: SimpleNamespace(getAll=lambda: pairs))
     monkeypatch.setattr(sessions, "SparkConf", lambda loadDefaults=True: SimpleNamespace(getAll=lambda: known) if loadDefaults else asked)
-    assert sessions._start_java({"spark.driver.memory": "1g"}) == {"spark.master": "local[*]", "spark.ui.enabled": "true"}
-    assert launched == [("spark.driver.memory", "1g")]
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    names = ("PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
+    monkeypatch.setattr(sessions, "launch_gateway", lambda _conf, popen: (popen, *map(os.environ.get, names)))
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    for stderr, gateway in ((None, None), (io.BytesIO(), ({"stderr": ANY}, sys.executable, FOLDER))):
+        launched.clear()
+        assert sessions._start_java({"spark.driver.memory": "1g"}, stderr) == {"spark.master": "local[*]", "spark.ui.enabled": "true"}
+        assert launched == [("spark.driver.memory", "1g"), gateway]
+        assert not set(names) & set(os.environ)
 
 
 def _fail(condition: str) -> Any:
@@ -113,10 +127,19 @@ def _fail(condition: str) -> Any:
     return start
 
 
+def test_the_folder_comes_once_into_the_path():
+    assert sessions.with_folder(None) == sessions.with_folder("") == FOLDER
+    path = os.pathsep.join([FOLDER, "/mine", "/other"])
+    assert sessions.with_folder(os.pathsep.join(["/mine", "/other"])) == sessions.with_folder(path) == path
+
+
 def test_a_missing_java_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(SparkContext, "_ensure_initialized", _fail("JAVA_GATEWAY_EXITED"))
     with pytest.raises(sessions.JavaMissingError, match="Java 17 or later"):
         sessions.session()
+    monkeypatch.setattr(SparkContext, "_gateway", object())
+    with pytest.raises(sessions.JavaMissingError, match=r"Java 17 or later: .*\. It printed: no such option"):
+        sessions.session(stderr=io.BytesIO(b"no such option\n"))
 
 
 @pytest.mark.parametrize("given", [{"spark.ui.port": "4050"}, {"spark.ui.enabled": "true"}])

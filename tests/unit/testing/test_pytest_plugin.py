@@ -3,6 +3,7 @@
 import socket
 from contextlib import closing
 
+from ottla.testing import Broker
 from tests.support.clients.raw_member import RawMember
 
 
@@ -27,6 +28,8 @@ def test_brokers_with_settings_of_their_own(ottla_broker_factory) -> None:
     two = ottla_broker_factory(brokers=2)
     assert one.bootstrap_servers not in two.bootstrap_servers
     assert len(two.bootstrap_servers.split(",")) == 2
+    assert [repr(each) for each in (one, two)] == [f"<Broker {one.bootstrap_servers}>", f"<Cluster {two.bootstrap_servers}>"]
+    assert (repr(Broker()), repr(one.group("g"))) == ("<Broker not running>", "<Group 'g'>")
     one.produce("orders", [b"a", b"b", b"c"])
     assert {record.partition for record in one.consume("orders", 3)} == {0, 1, 2}
     with closing(RawMember(one.bootstrap_servers, "g")) as member:

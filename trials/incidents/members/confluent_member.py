@@ -15,17 +15,20 @@ class ConfluentMember:
     """See `program.Client`."""
 
     def __init__(self, settings: MemberSettings, slowness: Slowness) -> None:
+        self._settings, self._slowness = settings, slowness
+        self._consumer = self._new_consumer(settings)
+
+    def _new_consumer(self, settings: MemberSettings) -> Any:
         named: dict[str, Any] = java_settings(settings)
         named["topic.metadata.refresh.interval.ms"] = named.pop("metadata.max.age.ms")
         if settings.protocol == "classic":
             named["partition.assignment.strategy"] = ",".join(settings.assignors)
         if settings.debug is not None:
             named["debug"] = settings.debug
-        self._settings, self._slowness = settings, slowness
-        self._consumer = Consumer(named)
+        return Consumer(named)
 
     async def start(self) -> None:
-        """Subscribe; librdkafka connects by itself."""
+        """Subscribe; the consumer connects by itself."""
         await self.subscribe([f"^{self._settings.pattern}"] if self._settings.pattern else list(self._settings.topics))
 
     async def subscribe(self, topics: list[str]) -> None:
@@ -48,7 +51,7 @@ class ConfluentMember:
         """Leave the group and end."""
         self._consumer.close()
 
-    def _on_revoke(self, _consumer: Consumer, _partitions: list[Any]) -> None:
+    def _on_revoke(self, _consumer: Any, _partitions: list[Any]) -> None:
         time.sleep(self._slowness.take())
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from typing import Any, Protocol, Self
+from typing import Any, NoReturn, Protocol, Self
 
 LOG_FORMATS = (
     "%(asctime)s %(levelname)s %(name)s %(message)s",
@@ -90,6 +90,7 @@ MODULES = {
     "confluent": "confluent_member",
     "kafka-python": "kafka_python_member",
     "aiokafka": "aiokafka_member",
+    "ottla": "ottla_member",
 }
 ERRORS_MAX = 5
 
@@ -140,13 +141,15 @@ def report(member: str, event: str, **more: Any) -> None:
     sys.stdout.flush()
 
 
-async def run(settings: MemberSettings, client: Client, commands: "queue.SimpleQueue[dict[str, Any]]", slowness: Slowness) -> None:
-    """Poll and do what is commanded until `close`, or until the client has failed for good."""
+async def run(
+    settings: MemberSettings, client: Client, commands: "queue.SimpleQueue[dict[str, Any]]", slowness: Slowness, errors_max: int
+) -> None:
+    """Poll and do what is commanded until `close`, or until the client has failed so many times in a row."""
     await client.start()
     report(settings.name, "started")
     known: set[str] = set()
     errors = 0
-    while errors < ERRORS_MAX:
+    while errors < errors_max:
         try:
             while not commands.empty():
                 command = commands.get()
@@ -193,20 +196,25 @@ def read_commands(commands: "queue.SimpleQueue[dict[str, Any]]") -> None:
     os._exit(0)
 
 
+def serve(settings: MemberSettings, commands: "queue.SimpleQueue[dict[str, Any]]", *, errors_max: int = ERRORS_MAX) -> NoReturn:
+    """Run the member until it is closed or has failed; this process ends with it."""
+    slowness = Slowness()
+    make = import_module(f"trials.incidents.members.{MODULES[settings.client]}").make_client
+
+    async def start_and_run() -> None:
+        await run(settings, make(settings, slowness), commands, slowness, errors_max)
+
+    asyncio.run(start_and_run())
+    os._exit(0)  # threads of a library may still wait
+
+
 def main(arguments: list[str]) -> None:
     """Run the member that the first argument describes."""
     settings = MemberSettings.from_json(arguments[0])
     logging.basicConfig(level=logging.INFO, format=LOG_FORMATS[settings.log_format])
     commands: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=read_commands, args=(commands,), daemon=True).start()
-    slowness = Slowness()
-    make = import_module(f"trials.incidents.members.{MODULES[settings.client]}").make_client
-
-    async def start_and_run() -> None:
-        await run(settings, make(settings, slowness), commands, slowness)
-
-    asyncio.run(start_and_run())
-    os._exit(0)  # threads of a library may still wait
+    serve(settings, commands)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""AlterConfigs (33), v0-2: replaces all settings of topics and of this broker; those that the request leaves out are deleted.
+"""AlterConfigs (33), v0-2: replaces all settings of topics, groups and this broker; those that the request leaves out are deleted.
 
 Version notes: v2+ is flexible. Clients use IncrementalAlterConfigs where they can, since two of them would undo each other's changes.
 """

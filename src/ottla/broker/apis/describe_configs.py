@@ -1,4 +1,4 @@
-"""DescribeConfigs (32), v1-4: the settings of topics and of this broker, with the source of each value.
+"""DescribeConfigs (32), v1-4: the settings of topics, groups and this broker, with the source of each value.
 
 Version notes: v3+ adds types and documentation. All of Kafka's settings are described; the documentation says which have no effect here.
 The broker "" stands for all brokers: it has what was set for all of them.
@@ -14,7 +14,7 @@ from ottla.broker.network.scheduling import RequestScheduler
 from ottla.config import FIXED_VALUES, BrokerConfig, shown
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.metadata.config_descriptions import ConfigDescription, ConfigDescriptions
-from ottla.metadata.resource_configs import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.metadata.resource_configs import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.metadata.topics import topic_name_problem
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
@@ -94,12 +94,16 @@ def _problem(cluster_metadata: ClusterMetadata, node: Node, kind: int, name: str
         if not name.removeprefix("-").isdecimal():
             return ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {shown(name)}"
         return ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node.id} or empty string, but received {name}"
+    if kind == GROUP_RESOURCE:
+        return (ErrorCode.NONE, "") if name else (ErrorCode.INVALID_REQUEST, "Group name must not be empty")
     return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}"
 
 
 def _described(descriptions: ConfigDescriptions, kind: int, name: str) -> Iterator[ConfigDescription]:
     if kind == TOPIC_RESOURCE:
         return descriptions.of_topic(name)
+    if kind == GROUP_RESOURCE:
+        return descriptions.of_group(name)
     return descriptions.of_broker() if name else descriptions.of_all_brokers()
 
 

@@ -1,4 +1,5 @@
-"""IncrementalAlterConfigs (44), v0-1: sets, deletes, appends to and subtracts from settings of topics and of this broker (KIP-339)."""
+"""IncrementalAlterConfigs (44), v0-1: sets, deletes, appends to and subtracts from settings of topics, groups and
+this broker (KIP-339)."""
 
 from collections.abc import Sequence
 from typing import Any

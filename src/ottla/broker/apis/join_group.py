@@ -12,6 +12,7 @@ from ottla.broker.coordination.groups import GroupRouter
 from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
 from ottla.groups.commands import JoinGroup, JoinResult, Result
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.record_codec import uuid_text
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.protocol.wire.messages import is_flexible
 from ottla.protocol.wire.primitives import COMPACT, PLAIN, Writer, bounded, int32
@@ -64,15 +65,16 @@ def handle(request: Request, *, groups: GroupRouter) -> None:
     """Ask the group's coordinator."""
     version = request.version
     asked = read_join_group(request.data, request.body_at, version)
-    client_id = request.client_id or ""
+    client_id, session = request.client_id or "", request.session
+    new_id = None if asked.member_id else uuid.uuid4()
     command = JoinGroup(
         reply_to=groups.expect_reply(partial(_answer, request), request),
         group_id=asked.group_id,
         member_id=asked.member_id,
         instance_id=asked.instance_id,
         client_id=client_id,
-        client_host=request.session.client_host,
-        client_port=request.session.client_port,
+        client_host=session.client_host,
+        client_port=session.client_port,
         session_timeout_ms=asked.session_timeout_ms,
         rebalance_timeout_ms=asked.rebalance_timeout_ms,
         protocol_type=asked.protocol_type,
@@ -80,7 +82,9 @@ def handle(request: Request, *, groups: GroupRouter) -> None:
         reason=asked.reason,
         require_known_member_id=version >= 4,
         supports_skip_assignment=version >= 9,
-        new_member_id="" if asked.member_id else f"{client_id if asked.instance_id is None else asked.instance_id}-{uuid.uuid4()}",
+        new_member_id="" if new_id is None else f"{client_id if asked.instance_id is None else asked.instance_id}-{new_id}",
+        new_uuid="" if new_id is None else uuid_text(new_id.bytes),
+        may_describe=None if session.authorizer is None else partial(session.may, Operation.DESCRIBE, ResourceType.TOPIC),
     )
     groups.run(asked.group_id, command)
 

@@ -1,6 +1,6 @@
-"""ListConfigResources (74), v0-1: the resources that may have settings (KIP-1142): topics and running brokers.
+"""ListConfigResources (74), v0-1: the resources that may have settings (KIP-1142): topics, running brokers, and the groups that have some.
 
-Version notes: v0 asks for client metrics alone, v1+ for any types. Client metrics, groups and loggers of brokers have no settings here.
+Version notes: v0 asks for client metrics alone, v1+ for any types. Client metrics and loggers of brokers have no settings here.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,13 +23,13 @@ _TYPES: Final = {TOPIC_RESOURCE, BROKER_RESOURCE, _BROKER_LOGGERS, _CLIENT_METRI
 def handle(request: Request, *, brokers: Brokers, cluster_metadata: ClusterMetadata, scheduler: RequestScheduler) -> None:
     """Answer with the resources of the types that are asked for, those of all types where there is none; UNSUPPORTED_VERSION for others."""
     asked = set(request.message.resource_types) or _TYPES if request.version else {_CLIENT_METRICS}
-    error, resources = ErrorCode.NONE, _resources(asked, brokers, tuple(cluster_metadata.topics))
+    error, resources = ErrorCode.NONE, _resources(asked, brokers, tuple(cluster_metadata.topics), cluster_metadata.configs.groups())
     if not asked <= _TYPES:
         error, resources = ErrorCode.UNSUPPORTED_VERSION, iter(())
     scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "error_code": error, "config_resources": resources}))
 
 
-def _resources(asked: set[int], brokers: Brokers, topics: Iterable[str]) -> Iterator[dict[str, Any]]:
+def _resources(asked: set[int], brokers: Brokers, topics: Iterable[str], groups: Iterable[str]) -> Iterator[dict[str, Any]]:
     if BROKER_RESOURCE in asked:
         for node in brokers.nodes.values():
             if node.is_alive:
@@ -37,6 +37,9 @@ def _resources(asked: set[int], brokers: Brokers, topics: Iterable[str]) -> Iter
     if TOPIC_RESOURCE in asked:
         for name in topics:
             yield {"resource_name": name, "resource_type": TOPIC_RESOURCE}
+    if GROUP_RESOURCE in asked:
+        for name in groups:
+            yield {"resource_name": name, "resource_type": GROUP_RESOURCE}
 
 
 def _refuse(request: Request, error: ErrorCode) -> None:

@@ -17,7 +17,7 @@ from ottla.config import BrokerConfig
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.metadata.leadership import in_sync
 from ottla.metadata.records import NO_LEADER
-from ottla.metadata.topics import Topic, may_be_auto_created, topic_name_problem
+from ottla.metadata.topics import INTERNAL_TOPICS, Topic, may_be_auto_created, topic_name_problem
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.security.access import OPERATIONS, OPERATIONS_NOT_ASKED_FOR, Operation, ResourceType
@@ -84,7 +84,10 @@ class Metadata:
         )
 
     def _asked(self, request: Request, may_create: bool, reachable: set[int]) -> Iterator[dict[str, Any] | None]:
-        """Each topic once, however often it is requested."""
+        """Each topic once, however often it is requested.
+
+        One that this request creates is unknown in its response and there in the next, as in Kafka, whose controller creates it meanwhile.
+        """
         topics, session = request.message.topics, request.session
         ids = dict.fromkeys(asked.topic_id for asked in topics if asked.name is None)
         names = dict.fromkeys(asked.name for asked in topics if asked.name is not None)
@@ -98,6 +101,7 @@ class Metadata:
                 yield _error(None, ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic_id)
         unauthorized = {name for name in names if not session.may(Operation.DESCRIBE, ResourceType.TOPIC, name)}
         refused: Mapping[str, ErrorCode] = {}
+        unshown: set[str] = set()
         if may_create:
             missing = [
                 name
@@ -108,17 +112,20 @@ class Metadata:
                 unauthorized |= {name for name in missing if not session.may(Operation.CREATE, ResourceType.TOPIC, name)}
                 missing = [name for name in missing if name not in unauthorized]
             refused = (yield from self._cluster_topics.ensure_in_pieces(missing)) if missing else {}
+            if not self._cluster_topics.are_shown_at_once:
+                unshown.update(missing)
         for name in names:
             topic = self._cluster_metadata.topics.get(name)
             if name in unauthorized:
                 yield _error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            elif topic is not None:
+            elif topic is not None and name not in unshown:
                 yield self._topic(request, topic, reachable)
             elif name in refused:
                 yield _error(name, refused[name])
             else:
                 invalid = topic_name_problem(name) is not None
-                yield _error(name, ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                yield _error(name, error, is_internal=name in INTERNAL_TOPICS)
 
     def _topic(self, request: Request, topic: Topic, reachable: set[int]) -> dict[str, Any]:
         with_operations = getattr(request.message, "include_topic_authorized_operations", False)
@@ -156,12 +163,12 @@ def _is_invalid(version: int, topics: Sequence[Any]) -> bool:
     return any(asked.name is None and not asked.topic_id for asked in topics)
 
 
-def _error(name: str | None, error: ErrorCode, topic_id: uuid.UUID | None = None) -> dict[str, Any]:
+def _error(name: str | None, error: ErrorCode, topic_id: uuid.UUID | None = None, *, is_internal: bool = False) -> dict[str, Any]:
     return {
         "error_code": error,
         "name": name,
         "topic_id": topic_id,
-        "is_internal": False,
+        "is_internal": is_internal,
         "partitions": [],
         "topic_authorized_operations": OPERATIONS_NOT_ASKED_FOR,
     }

@@ -16,7 +16,7 @@ from ottla.groups.commands import CommitResult, OffsetCommit, OffsetsToCommit, R
 from ottla.groups.log.committed_offsets import TopicOffsets
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.metadata.topics import Topic
-from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.errors import ErrorCode, PeerError, RequestTooLarge
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.protocol.wire.primitives import COMPACT, PLAIN, Fields, Writer, bounded, int32, int64, uvarint
 from ottla.security.access import Operation, ResourceType
@@ -80,7 +80,9 @@ def read_offset_commit(data: bytes, at: int, version: int) -> tuple[OffsetCommit
         total += len(topic.partitions)
         topics.append(topic)
     if total > PARTITIONS_MAX:
-        raise PeerError(f"an OffsetCommit request with more than {PARTITIONS_MAX} topics and partitions: commit them in several requests")
+        raise RequestTooLarge(
+            f"an OffsetCommit request with more than {PARTITIONS_MAX} topics and partitions: commit them in several requests"
+        )
     return OffsetCommitRequest(group_id, generation, member_id, instance_id, retention_ms, topics), fields.end(data, at)
 
 

@@ -1,7 +1,8 @@
 """OffsetFetch (9), v1-10: the committed offsets of groups.
 
 Version notes: v1-7 request one group, v8+ many (KIP-709); null topics (v2+) request all; v2+ has a group-level error, v1 repeats it in
-every partition; v7+ may require stable offsets (KIP-447); v10+ takes and returns topics by id, and so omits deleted ones.
+every partition; v7+ may require stable offsets (KIP-447); v9+ may say which member of a consumer group asks (KIP-848); v10+ takes and
+returns topics by id, and so omits deleted ones.
 """
 
 import uuid
@@ -33,6 +34,8 @@ class _Group:
     topics: Wanted
     topic_ids: tuple[tuple[str, bytes], ...] = ()
     unknown: tuple[tuple[uuid.UUID, tuple[int, ...]], ...] = ()
+    member_id: str | None = None
+    member_epoch: int = -1
 
 
 def handle(request: Request, *, cluster_metadata: ClusterMetadata, groups: GroupRouter, scheduler: RequestScheduler) -> None:
@@ -56,6 +59,8 @@ def _groups(cluster_metadata: ClusterMetadata, groups: GroupRouter, request: Req
             group = _Group(asked.group_id, (yield from _names(asked.topics)))
         else:
             group = yield from _by_id(cluster_metadata, asked)
+        if request.version >= 9:
+            group = replace(group, member_id=asked.member_id, member_epoch=asked.member_epoch)
         if group not in answered:
             answered.add(group)
             yield _group_answer(cluster_metadata, groups, request, group)
@@ -115,6 +120,8 @@ def _group_answer(cluster_metadata: ClusterMetadata, groups: GroupRouter, reques
         topics=group.topics,
         require_stable=bool(getattr(request.message, "require_stable", False)),
         topic_ids=dict(group.topic_ids),
+        member_id=group.member_id,
+        member_epoch=group.member_epoch,
     )
     groups.run(group.group_id, command)
     (result,) = results

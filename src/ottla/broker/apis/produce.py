@@ -18,6 +18,8 @@ from typing import Final, NamedTuple
 
 from ottla.broker.clock import monotonic_s
 from ottla.broker.cluster.brokers import Node, pack_endpoints, pack_leader
+from ottla.broker.coordination.producer_transactions import ProducerTransaction
+from ottla.broker.coordination.transactions import TransactionalIds
 from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Endpoint, Request, Session
 from ottla.broker.network.scheduling import SHARE_S, Background
 from ottla.broker.partitions.batch_reading import ABANDONED_BYTES_MAX, BatchReading
@@ -25,8 +27,9 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.log.append import Accepted, Appended, LogRefusal, UnreadBatch, read_client_batch, whole_batch
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.metadata.topics import Topic
-from ottla.protocol.errors import ErrorCode, PeerError, StorageError
-from ottla.protocol.records.batch import CODEC_MASK, MAGIC, TRANSACTIONAL_BIT
+from ottla.protocol.errors import ErrorCode, PeerError, RequestTooLarge, StorageError
+from ottla.protocol.model import TopicPartition
+from ottla.protocol.records.batch import CODEC_MASK, HEADER, HEADER_BYTES, MAGIC, TRANSACTIONAL_BIT, BatchHeader
 from ottla.protocol.records.compression import ZSTD
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.protocol.wire.messages import is_flexible
@@ -87,7 +90,7 @@ def read_topics(read: Reader, version: int, by_name: Mapping[str, Topic], by_id:
 
 def _bounded(count: int, at_most: int) -> int:
     if count > at_most:
-        raise PeerError(f"a Produce request with more than {PARTITIONS_MAX} topics or partitions: send fewer at a time")
+        raise RequestTooLarge(f"a Produce request with more than {PARTITIONS_MAX} topics or partitions: send fewer at a time")
     return count
 
 
@@ -239,7 +242,7 @@ class _Later(NamedTuple):
 class Produce:
     """What Produce uses of one broker."""
 
-    __slots__ = ("_background", "_batch_reading", "_clock", "_cluster_metadata", "_node_id", "_partitions")
+    __slots__ = ("_background", "_batch_reading", "_clock", "_cluster_metadata", "_node_id", "_partitions", "_transactional_ids")
 
     def __init__(
         self,
@@ -250,7 +253,9 @@ class Produce:
         cluster_metadata: ClusterMetadata,
         node: Node,
         partitions: Partitions,
+        transactional_ids: TransactionalIds,
     ) -> None:
+        self._transactional_ids = transactional_ids
         self._background = background
         self._batch_reading = batch_reading
         self._clock = clock
@@ -271,6 +276,9 @@ class Produce:
             request.is_one_way = acks == 0
             self._open_first(request, unopened)
             return
+        transaction = None
+        if needs_request_check and refused is None and transactional_id is not None:
+            transaction, refused = self._transaction(request, transactional_id, topics)
         results: ProduceResults = []
         waiting: _Waiting = []
         later: list[_Later] = []
@@ -282,10 +290,10 @@ class Produce:
             elif is_checked and not _may_write(request.session, asked):
                 results.append((asked.key, [PartitionResult(number, _NOT_AUTHORIZED) for number, _ in asked.partitions]))
             else:
-                results.append((asked.key, self._write_topic(version, acks, asked, waiting, later, at_once_max)))
+                results.append((asked.key, self._write_topic(version, acks, asked, waiting, later, at_once_max, transaction)))
                 at_once_max -= len(asked.partitions)
         if later:
-            self._write_later(request, acks, results, waiting, later)
+            self._write_later(request, acks, results, waiting, later, transaction)
         else:
             self._end(request, acks, results, waiting)
 
@@ -335,7 +343,50 @@ class Produce:
 
         asyncio.gather(*(durable for _, durable in waiting), return_exceptions=True).add_done_callback(request.guarded(answer))
 
-    def _write_later(self, request: Request, acks: int, results: ProduceResults, waiting: _Waiting, later: list[_Later]) -> None:
+    def _transaction(
+        self, request: Request, transactional_id: str, topics: list[TopicRecords]
+    ) -> tuple[ProducerTransaction | None, LogRefusal | None]:
+        """The transaction that a request writes in, or why all of it is refused; neither where no batch is transactional."""
+        producers = {
+            (header.producer_id, header.producer_epoch)
+            for asked in topics
+            for _, records in asked.partitions
+            if (header := _transactional(records)) is not None
+        }
+        if not producers:
+            return None, None
+        if not request.session.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+            message = "Transactional Id authorization failed."
+            return None, LogRefusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, message, before_log=True)
+        if len(producers) > 1:
+            message = "Transactional records contained more than one producer ID"
+            return None, LogRefusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message, before_log=True)
+        ((producer_id, epoch),) = producers
+        transaction = ProducerTransaction(
+            self._transactional_ids, transactional_id, producer_id=producer_id, producer_epoch=epoch, version=request.version
+        )
+        led = [
+            (TopicPartition(asked.topic.name, number), partition.log)
+            for asked in topics
+            if asked.topic is not None and not asked.topic.is_internal and _may_write(request.session, asked)
+            for number, records in asked.partitions
+            if 0 <= number < len(asked.topic.leaders)
+            and asked.topic.leaders[number] == self._node_id
+            and _transactional(records) is not None
+            and (partition := self._partitions.in_use(TopicPartition(asked.topic.name, number))) is not None
+        ]
+        transaction.check_all(led)
+        return transaction, None
+
+    def _write_later(
+        self,
+        request: Request,
+        acks: int,
+        results: ProduceResults,
+        waiting: _Waiting,
+        later: list[_Later],
+        transaction: ProducerTransaction | None,
+    ) -> None:
         """Append what must be read first or is too much at once, and what follows it, one after the other and answer then."""
         reading = self._batch_reading
         request.is_one_way = acks == 0
@@ -349,7 +400,7 @@ class Produce:
                     if monotonic_s() - continued_s > SHARE_S:
                         await asyncio.sleep(0)
                         continued_s = monotonic_s()
-                    each.results[each.at] = await self._write_one_later(request.version, acks, each, waiting)
+                    each.results[each.at] = await self._write_one_later(request.version, acks, each, waiting, transaction)
                 self._end(request, acks, results, waiting)
             finally:
                 reading.waiting_bytes -= size_bytes
@@ -362,7 +413,9 @@ class Produce:
 
         request.on_disconnect = on_disconnect
 
-    async def _write_one_later(self, version: int, acks: int, each: _Later, waiting: _Waiting) -> PartitionResult:
+    async def _write_one_later(
+        self, version: int, acks: int, each: _Later, waiting: _Waiting, transaction: ProducerTransaction | None
+    ) -> PartitionResult:
         unread, read = each.unread, None
         while True:
             if unread is not None:
@@ -372,15 +425,24 @@ class Produce:
                 return PartitionResult(each.number, LogRefusal(_missing(version), _NOT_HERE))
             if topic.leaders[each.number] != self._node_id:
                 return _not_led(topic, each.number)
+            if transaction is not None:
+                transaction.forget()  # it may have ended while the records were read
             written = self._write(
-                acks, topic, each.number, each.records, waiting, None if unread is None or read is None else (unread, read)
+                acks, topic, each.number, each.records, waiting, transaction, None if unread is None or read is None else (unread, read)
             )
             if isinstance(written, PartitionResult):
                 return written
             unread = written
 
     def _write_topic(
-        self, version: int, acks: int, asked: TopicRecords, waiting: _Waiting, later: list[_Later], at_once_max: int
+        self,
+        version: int,
+        acks: int,
+        asked: TopicRecords,
+        waiting: _Waiting,
+        later: list[_Later],
+        at_once_max: int,
+        transaction: ProducerTransaction | None,
     ) -> list[PartitionResult]:
         """Append to the first `at_once_max` partitions, unless one must be read first; what is left goes to `later`."""
         topic = asked.topic
@@ -399,7 +461,8 @@ class Produce:
             elif topic.leaders[number] != self._node_id:
                 results.append(_not_led(topic, number))
             else:
-                written = None if later or len(results) >= at_once_max else self._write(acks, topic, number, records, waiting)
+                is_later = later or len(results) >= at_once_max
+                written = None if is_later else self._write(acks, topic, number, records, waiting, transaction)
                 if not isinstance(written, PartitionResult):
                     later.append(_copied(results, topic, number, records, written))
                     written = PartitionResult(number, _NOT_READ)
@@ -413,12 +476,17 @@ class Produce:
         number: int,
         records: memoryview,
         waiting: _Waiting,
+        transaction: ProducerTransaction | None,
         read: tuple[UnreadBatch, Accepted | LogRefusal] | None = None,
     ) -> PartitionResult | UnreadBatch:
         """Append `records`, or what was `read` of them; an UnreadBatch where they must be read first."""
         try:
             partition = self._partitions.get(topic, number)
             assert partition is not None, "a number below the topic's partitions"
+            if transaction is not None and _transactional(records) is not None:
+                refused = transaction.refusal(partition.name, partition.log)
+                if refused is not None:
+                    return PartitionResult(number, refused)
             now_ms = self._clock()
             outcome, durable = partition.append(records, now_ms=now_ms, read=read, is_acknowledged=acks != 0)
             if isinstance(outcome, UnreadBatch):
@@ -437,6 +505,14 @@ class Produce:
         if durable is not None:
             waiting.append((result, durable))
         return result
+
+
+def _transactional(records: memoryview) -> BatchHeader | None:
+    """The header of a batch that belongs to a transaction; what is wrong with the others is said by the log."""
+    if len(records) < HEADER_BYTES:
+        return None
+    header = BatchHeader._make(HEADER.unpack_from(records))
+    return header if header.magic == MAGIC and header.attributes & TRANSACTIONAL_BIT else None
 
 
 def _end_without_answer(request: Request, results: ProduceResults) -> None:

@@ -29,7 +29,8 @@ Changed = list[tuple[TopicPartition, ApiError | None]]
 
 
 class CoordinatorPlace(NamedTuple):
-    """Where a group is coordinated: Java's hash of its id, partition of the offsets topic, its leader (None: it has none), HOST:PORT."""
+    """Where a group, or a transactional id, is coordinated: Java's hash of its id, partition of its topic, leader (None: it has none),
+    HOST:PORT."""
 
     group_id: str
     hash: int
@@ -43,7 +44,13 @@ class Leadership:
     metadata cannot be written."""
 
     def __init__(
-        self, *, metadata_log: MetadataLog, partitions: Partitions, topics: Topics, brokers: Brokers, coordinators: Coordinators
+        self,
+        *,
+        metadata_log: MetadataLog,
+        partitions: Partitions,
+        topics: Topics,
+        brokers: Brokers,
+        coordinators: Mapping[str, Coordinators],
     ) -> None:
         self._metadata_log = metadata_log
         self._cluster_metadata = metadata_log.cluster_metadata
@@ -91,7 +98,8 @@ class Leadership:
         except StorageError:
             live_ids.add(node.id)
             raise
-        self._coordinators.resign_broker(node.id)
+        for coordinators in self._coordinators.values():
+            coordinators.resign_broker(node.id)
 
     def broker_started(self, node: Node) -> None:
         """Let a started broker lead the partitions that had no leader without it."""
@@ -103,10 +111,10 @@ class Leadership:
             live_ids.discard(node.id)
             raise
 
-    def coordinator(self, group_id: str) -> CoordinatorPlace:
-        """Where a group is coordinated; creates the offsets topic at its first use."""
-        topic = self._topics.ensure(CONSUMER_OFFSETS)
-        assert isinstance(topic, Topic), "the offsets topic's own settings were refused"
+    def coordinator(self, group_id: str, topic_name: str = CONSUMER_OFFSETS) -> CoordinatorPlace:
+        """Where a group, or a key of another coordinators' topic, is coordinated; creates the topic at its first use."""
+        topic = self._topics.ensure(topic_name)
+        assert isinstance(topic, Topic), "the topic's own settings were refused"
         number = coordinator_partition(group_id, len(topic.leaders))
         node = self._brokers.nodes.get(topic.leaders[number])
         if node is None:
@@ -121,15 +129,19 @@ class Leadership:
             for record in records
             if isinstance(record, PartitionChangeRecord) and record.leader is not None
         ]
-        coordinated = [number for topic, number in changes if topic.name == CONSUMER_OFFSETS]
-        for number in coordinated:
-            self._coordinators.resign(number)
+        coordinated = {
+            name: numbers for name in self._coordinators if (numbers := [number for topic, number in changes if topic.name == name])
+        }
+        for name, numbers in coordinated.items():
+            for number in numbers:
+                self._coordinators[name].resign(number)
         try:
             self._metadata_log.append(records)
             for topic, number in changes:
                 self._partitions.leader_changed(topic, number)
         finally:  # the new leaders, or those of before when nothing could be written
-            self._coordinators.start(coordinated)
+            for name, numbers in coordinated.items():
+                self._coordinators[name].start(numbers)
 
     def _topic(self, record: PartitionChangeRecord) -> Topic:
         return self._cluster_metadata.topics_by_id[record.topic_id]

@@ -6,7 +6,7 @@ The cluster metadata decides what is valid; this appends its records. Producer i
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from ottla.broker.metadata_log import MetadataLog
@@ -30,7 +30,7 @@ from ottla.metadata.topic_changes import (
     preview_topic,
     requested_partitions,
 )
-from ottla.metadata.topics import CONSUMER_OFFSETS, GROUP_EVENTS, NewTopic, Topic, metric_name
+from ottla.metadata.topics import CONSUMER_OFFSETS, GROUP_EVENTS, TRANSACTION_STATE, NewTopic, Topic, metric_name
 from ottla.protocol.errors import ApiError, ErrorCode, StorageError
 from ottla.security.access import Operation, ResourceType
 from ottla.text import did_you_mean
@@ -112,8 +112,11 @@ _UNDECIDED: Final = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "not committed")
 class Topics:
     """Topics by name. Every method that changes something raises StorageError when it cannot be written, with nothing changed.
 
-    `watchers` are called when settings of brokers were changed.
+    `watchers` are called when settings of brokers were changed. `are_shown_at_once`: a Metadata request that creates a topic has it in its
+    response; in Kafka's first response it is unknown.
     """
+
+    are_shown_at_once = False
 
     def __init__(
         self,
@@ -186,6 +189,20 @@ class Topics:
                     "segment.bytes": self._config.text("offsets.topic.segment.bytes"),
                 },
             )
+        if name == TRANSACTION_STATE:
+            replicas = len(self._cluster_metadata.broker_ids)
+            return NewTopic(
+                name=name,
+                partitions=self._config.number("transaction.state.log.num.partitions"),
+                replication_factor=min(self._config.number("transaction.state.log.replication.factor"), replicas),
+                configs={
+                    "cleanup.policy": "compact",
+                    "compression.type": "uncompressed",
+                    "min.insync.replicas": str(min(self._config.number("transaction.state.log.min.isr"), replicas)),
+                    "segment.bytes": self._config.text("transaction.state.log.segment.bytes"),
+                    "unclean.leader.election.enable": "false",
+                },
+            )
         if name == GROUP_EVENTS:
             return NewTopic(name=name, partitions=1, replication_factor=len(self._cluster_metadata.broker_ids))
         return NewTopic(name=name)
@@ -202,13 +219,14 @@ class Topics:
     def alter_config(
         self, resource_type: int, resource_name: str, changes: Sequence[Change], *, validate_only: bool = False
     ) -> ApiError | None:
-        """Change settings of a topic or of the broker; they take effect at once."""
+        """Change settings of a topic, a group or the broker; they take effect at once."""
         records = alter_config(self._cluster_metadata, resource_type, resource_name, changes)
         if isinstance(records, ApiError):
             return records
         if not validate_only:
             self._log.append(records)
-            self._partitions.settings_changed(self._cluster_metadata.topics[resource_name] if resource_type == TOPIC_RESOURCE else None)
+            if resource_type != GROUP_RESOURCE:
+                self._partitions.settings_changed(self._cluster_metadata.topics[resource_name] if resource_type == TOPIC_RESOURCE else None)
             for changed in self._watchers if resource_type == BROKER_RESOURCE else ():
                 changed()
         return None
@@ -308,19 +326,19 @@ def _warn(kind: int, names: Sequence[str]) -> None:
 
 
 class Coordinators(Protocol):
-    """The group coordinators of all brokers of the process. Numbers are those of partitions of the offsets topic."""
+    """The coordinators of one kind of all brokers of the process. Numbers are those of partitions of their topic."""
 
     def start(self, numbers: Sequence[int]) -> None:
         """Start the coordinators of these partitions, each on the broker that leads it."""
 
     def resign(self, number: int) -> None:
-        """No broker coordinates the groups of this partition any more."""
+        """No broker coordinates what belongs to this partition any more."""
 
     def resign_broker(self, broker_id: int) -> None:
-        """One broker coordinates no group any more."""
+        """One broker coordinates nothing any more."""
 
     def resign_all(self) -> None:
-        """No broker coordinates a group any more."""
+        """No broker coordinates anything any more."""
 
     def run_everywhere(self, command: Any) -> None:
         """Run one of the broker's own commands at every coordinator; where none serves, when one does."""
@@ -336,7 +354,7 @@ class TopicDeletion:
         partitions: Partitions,
         cleaner: LogCleaner,
         deletions: CheckpointDeletions,
-        coordinators: Coordinators,
+        coordinators: Mapping[str, Coordinators],
     ) -> None:
         self._metadata_log = metadata_log
         self._cluster_metadata = metadata_log.cluster_metadata
@@ -352,10 +370,10 @@ class TopicDeletion:
             return records
         topic = self._cluster_metadata.topics[name]
         self._metadata_log.append(records)
-        if name == CONSUMER_OFFSETS:
-            self._coordinators.resign_all()
+        if name in self._coordinators:
+            self._coordinators[name].resign_all()
         self._partitions.delete(topic)
         self._cleaner.topic_deleted(name)
         self._deletions.note(name)
-        self._coordinators.run_everywhere(ForgetTopics(topics=(name,)))
+        self._coordinators[CONSUMER_OFFSETS].run_everywhere(ForgetTopics(topics=(name,)))
         return None

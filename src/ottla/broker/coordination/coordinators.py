@@ -170,7 +170,7 @@ class BrokerCoordinators(Generic[CoordinatorT]):
         elected = "%sElected as the %s coordinator for partition %d in epoch %d."
         log.info(elected, self._log_prefix, self._kind, number, topic.leader_epochs[number])
         loop = self.by_partition[number] = CoordinatorLoop(
-            self.service.create(partition=number, node_id=self._node.id),
+            self.service.create(partition=number, node_id=self._node.id, leader_epoch=topic.leader_epochs[number]),
             partition,
             codec=self.service.codec,
             clock=self._clock,

@@ -14,6 +14,7 @@ from ottla.broker.compiled_code import CompiledCode, Start, start_process
 from ottla.broker.coordination.coordinators import BrokerCoordinators
 from ottla.broker.network.request import Request
 from ottla.broker.partitions.partitions import NotOpen, Partitions
+from ottla.config import BrokerConfig
 from ottla.coordinator.coordinator import CoordinatorStatus
 from ottla.coordinator.effects import Reply
 from ottla.coordinator.loading import ReducerFactory
@@ -22,6 +23,7 @@ from ottla.coordinator.placement import coordinator_partition
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.events import GroupEvent, event_json
 from ottla.groups.log.replayed_state import ReferenceReducer, ReplayedState
+from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.metadata.topics import GROUP_EVENTS
 from ottla.protocol.errors import ApiError, ErrorCode, StorageError
 from ottla.protocol.model import Record
@@ -31,6 +33,11 @@ log = logging.getLogger(__name__)
 
 COMPILED_BYTES_MIN: Final = 4 << 20
 """The reference backend reads less in the time that loading the compiled code takes; a million compressed commits are some 14 MB."""
+
+
+def serves_consumer_groups(config: BrokerConfig, cluster_metadata: ClusterMetadata) -> bool:
+    """Whether consumer groups (KIP-848) are on: by `group.coordinator.rebalance.protocols` and by the cluster's group.version."""
+    return cluster_metadata.group_version > 0 and "consumer" in config.items("group.coordinator.rebalance.protocols")
 
 
 class PendingReplies:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.broker.cluster.brokers import pack_endpoints, pack_leader
 from ottla.broker.network.request import NO_THROTTLE_MS, Endpoint
-from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.errors import ErrorCode, PeerError, RequestTooLarge
 from ottla.protocol.wire.primitives import Buffer, Reader, Writer
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def decode_fetch_request(buffer: Buffer, at: int, version: int) -> FetchRequest:
 
 def _bounded(count: int) -> int:
     if count > PARTITIONS_MAX:
-        raise PeerError(f"a Fetch request with more than {PARTITIONS_MAX} partitions: name fewer at a time")
+        raise RequestTooLarge(f"a Fetch request with more than {PARTITIONS_MAX} partitions: name fewer at a time")
     return count
 
 

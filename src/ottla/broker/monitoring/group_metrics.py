@@ -3,10 +3,12 @@
 Also under the names of other tools, so that dashboards made for those tools work unchanged: Burrow, KMinion, kafka-lag-exporter
 (klag-exporter uses the same names) and kafka_exporter (also for kafbat's UI), each with its own labels; no two of them share a name.
 docs/metrics.md lists the metrics of theirs that are missing here. The size of the snapshot bounds the number of series.
+
+`ottla watch` serves them too, of the snapshot that it makes of another cluster, without those that only coordinators know.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
@@ -17,11 +19,14 @@ from prometheus_client.metrics_core import (
     UnknownMetricFamily,
 )
 
-from ottla.broker.monitoring.group_snapshot import DURATIONS_S, PHASES, BrokerRow, Durations, GroupRow, GroupsSnapshot
-from ottla.broker.monitoring.health import PartitionSnapshot
+from ottla.broker.monitoring.group_snapshot import DURATIONS_S, PHASES, BrokerRow, CauseKey, Durations, GroupRow, GroupsSnapshot
+from ottla.groups.classic.group import CLASSIC
 from ottla.groups.classic.states import GroupState
+from ottla.groups.consumer.group import CONSUMER, CONSUMER_STATES
 from ottla.history.verdicts.policy import planned_of_trigger
+from ottla.protocol.model import TopicPartition
 
+CLASSIC_STATES: Final = tuple(state.value for state in GroupState)
 _PLANNED: Final = {True: "true", False: "false", None: "unknown"}
 
 PARTITIONS_MAX: Final = 1_000
@@ -41,7 +46,9 @@ def group_metrics(snapshot: GroupsSnapshot, now_ms: int) -> Iterator[Metric]:
     yield from _one_by_one(snapshot.groups)
     yield from _rebalances(snapshot.groups)
     yield from _offsets(snapshot.groups)
-    yield from _by_kafkas_names(snapshot)
+    if snapshot.is_of_coordinators:
+        yield from _known_to_coordinators(snapshot.groups)
+        yield from _by_kafkas_names(snapshot)
 
 
 def _all_groups(snapshot: GroupsSnapshot) -> Iterator[Metric]:
@@ -55,7 +62,8 @@ def _all_groups(snapshot: GroupsSnapshot) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "ottla_static_rebalances_avoided", "Static members that came back without a rebalance.", counts.static_replaced
     )
-    yield CounterMetricFamily("ottla_offsets_expired", "Committed offsets that became too old.", counts.offsets_expired)
+    if snapshot.is_of_coordinators:
+        yield CounterMetricFamily("ottla_offsets_expired", "Committed offsets that became too old.", counts.offsets_expired)
     durations = HistogramMetricFamily("ottla_rebalance_duration_seconds", "How long the phases of rebalances took.", labels=["phase"])
     for phase in PHASES:
         took = counts.durations.get(phase, Durations())
@@ -64,11 +72,15 @@ def _all_groups(snapshot: GroupsSnapshot) -> Iterator[Metric]:
     yield durations
 
 
-def _by_cause(name: str, documentation: str, by_cause: Mapping[str, int]) -> Metric:
+def _by_cause(name: str, documentation: str, by_cause: Mapping[CauseKey, int]) -> Metric:
     family = CounterMetricFamily(name, documentation, labels=["cause", "planned"])
-    for cause, count in sorted(by_cause.items()):
-        family.add_metric([cause, planned(cause)], count)
+    for cause, count in sorted(by_cause.items(), key=str):
+        family.add_metric(_cause_labels(cause), count)
     return family
+
+
+def _cause_labels(key: CauseKey) -> list[str]:
+    return [key, planned(key)] if isinstance(key, str) else [key[0], _PLANNED[key[1]]]
 
 
 def planned(cause: str) -> str:
@@ -83,7 +95,7 @@ def _one_by_one(groups: Iterable[GroupRow]) -> Iterator[Metric]:
         labels=["group", "coordinator_id", "protocol_type", "protocol"],
     )
     state = GaugeMetricFamily("ottla_group_state", "1 for the state that the group is in, 0 for the others.", labels=["group", "state"])
-    numbers: dict[str, tuple[str, Callable[[GroupRow], float]]] = {
+    numbers: dict[str, tuple[str, Callable[[GroupRow], float | None]]] = {
         "ottla_group_generation": ("Generation of the group.", lambda group: group.generation),
         "ottla_group_members": ("Members of the group.", lambda group: group.members),
         "ottla_group_static_members": ("Members with an instance id.", lambda group: group.static_members),
@@ -94,10 +106,12 @@ def _one_by_one(groups: Iterable[GroupRow]) -> Iterator[Metric]:
     families = {name: GaugeMetricFamily(name, documentation, labels=["group"]) for name, (documentation, _) in numbers.items()}
     for group in groups:
         info.add_metric([group.group_id, str(group.broker_id), group.protocol_type, group.protocol], 1)
-        for each in GroupState:
-            state.add_metric([group.group_id, each.value], int(group.state == each.value))
+        for name in CONSUMER_STATES if group.group_type == CONSUMER else CLASSIC_STATES:
+            state.add_metric([group.group_id, name], int(group.state == name))
         for name, (_, value_of) in numbers.items():
-            families[name].add_metric([group.group_id], value_of(group))
+            value = value_of(group)
+            if value is not None:
+                families[name].add_metric([group.group_id], value)
     yield from (info, state, *families.values())
 
 
@@ -117,45 +131,51 @@ def _rebalances(groups: Iterable[GroupRow]) -> Iterator[Metric]:
     avoided = CounterMetricFamily(
         "ottla_group_static_rebalances_avoided", "Static members that came back without a rebalance.", labels=["group"]
     )
-    fenced = CounterMetricFamily(
-        "ottla_group_static_fenced", "Requests of a second process under an instance id that is taken.", labels=["group"]
-    )
     for group in groups:
         name, counts = group.group_id, group.counts
         for family, by_cause in ((began, counts.rebalances), (coalesced, counts.coalesced)):
-            for cause, count in sorted(by_cause.items()):
-                family.add_metric([name, cause, planned(cause)], count)
+            for cause, count in sorted(by_cause.items(), key=str):
+                family.add_metric([name, *_cause_labels(cause)], count)
         for outcome, count in sorted(counts.outcomes.items()):
             ended.add_metric([name, outcome], count)
         for phase, durations in sorted(counts.durations.items()):
             took.add_metric([name, phase], durations.times, durations.sum_s)
         avoided.add_metric([name], counts.static_replaced)
-        fenced.add_metric([name], counts.static_fenced)
-    yield from (began, coalesced, ended, took, avoided, fenced)
+    yield from (began, coalesced, ended, took, avoided)
+
+
+def _known_to_coordinators(groups: Iterable[GroupRow]) -> Iterator[Metric]:
+    fenced = CounterMetricFamily(
+        "ottla_group_static_fenced", "Requests of a second process under an instance id that is taken.", labels=["group"]
+    )
+    expired = CounterMetricFamily("ottla_group_offsets_expired", "Committed offsets that became too old.", labels=["group"])
+    for group in groups:
+        fenced.add_metric([group.group_id], group.counts.static_fenced)
+        expired.add_metric([group.group_id], group.counts.offsets_expired)
+    yield from (fenced, expired)
 
 
 def _offsets(groups: Iterable[GroupRow]) -> Iterator[Metric]:
     commits = CounterMetricFamily("ottla_group_offset_commits", "Offsets that were committed.", labels=["group"])
-    expired = CounterMetricFamily("ottla_group_offsets_expired", "Committed offsets that became too old.", labels=["group"])
     labels = ["group", "topic", "partition"]
     lag = GaugeMetricFamily("ottla_group_lag", "Records between the committed offset and the log end.", labels=labels)
     offset = GaugeMetricFamily("ottla_group_committed_offset", "The committed offset: the next one to read.", labels=labels)
     for group in groups:
-        commits.add_metric([group.group_id], group.offset_commits)
-        expired.add_metric([group.group_id], group.counts.offsets_expired)
+        if group.offset_commits is not None:
+            commits.add_metric([group.group_id], group.offset_commits)
         for row in group.offsets:
             names = [group.group_id, row.topic, str(row.partition)]
             offset.add_metric(names, row.offset)
             if row.lag is not None:
                 lag.add_metric(names, row.lag)
-    yield from (commits, expired, lag, offset)
+    yield from (commits, lag, offset)
 
 
 def _by_kafkas_names(snapshot: GroupsSnapshot) -> Iterator[Metric]:
     manager, metrics = "kafka_coordinator_group_groupmetadatamanager", "kafka_server_group_coordinator_metrics"
     gauges: dict[str, tuple[str, Callable[[BrokerRow], float]]] = {
         f"{manager}_numoffsets": ("Committed offsets.", lambda broker: broker.offsets),
-        f"{manager}_numgroups": ("Groups.", lambda broker: broker.groups),
+        f"{manager}_numgroups": ("Classic groups.", lambda broker: sum(broker.by_state.values())),
     } | {f"{manager}_numgroups{state.value.lower()}": (f"Groups that are {state.value}.", _in_state(state)) for state in GroupState}
     for name, (documentation, value_of) in gauges.items():
         family = GaugeMetricFamily(name, documentation, labels=["broker"])
@@ -163,18 +183,24 @@ def _by_kafkas_names(snapshot: GroupsSnapshot) -> Iterator[Metric]:
             family.add_metric([str(broker.broker_id)], value_of(broker))
         yield family
     groups = GaugeMetricFamily(f"{metrics}_group_count", "Groups by protocol.", labels=["broker", "protocol"])
+    consumers = GaugeMetricFamily(f"{metrics}_consumer_group_count", "Consumer groups by state.", labels=["broker", "state"])
     partitions = GaugeMetricFamily(f"{metrics}_num_partitions", "Partitions of the offsets topic by state.", labels=["broker", "state"])
     commits = UnknownMetricFamily(f"{metrics}_offset_commit_count", "Offsets that were committed.", labels=["broker"])
     for broker in snapshot.brokers:
-        groups.add_metric([str(broker.broker_id), "classic"], broker.groups)
+        by_type = {CLASSIC: broker.by_state, CONSUMER: broker.consumer_groups}
+        for group_type, by_state in by_type.items():
+            groups.add_metric([str(broker.broker_id), group_type], sum(by_state.values()))
+        for state, count in broker.consumer_groups.items():
+            consumers.add_metric([str(broker.broker_id), state.lower()], count)
         for state, count in sorted(broker.coordinators.items()):
             partitions.add_metric([str(broker.broker_id), state], count)
         commits.add_metric([str(broker.broker_id)], broker.offset_commits)
-    yield from (groups, partitions, commits)
+    yield from (groups, consumers, partitions, commits)
     counts = snapshot.counts
     for name, documentation, value in (
         ("offset_expiration_count", "Committed offsets that became too old.", counts.offsets_expired),
         ("group_completed_rebalance_count", "Rebalances whose assignment was stored.", counts.outcomes.get("completed", 0)),
+        ("consumer_group_rebalance_count", "New epochs of consumer groups, but for members that are gone.", counts.consumer_rebalances),
     ):
         yield UnknownMetricFamily(f"{metrics}_{name}", documentation, value=value)
 
@@ -183,7 +209,20 @@ def _in_state(state: GroupState) -> Callable[[BrokerRow], float]:
     return lambda broker: broker.by_state[state.value]
 
 
-def alias_metrics(snapshot: GroupsSnapshot, partitions: Sequence[PartitionSnapshot]) -> Iterator[Metric]:
+class PartitionBounds(Protocol):
+    """Where a partition begins and ends; None: that is not known."""
+
+    @property
+    def name(self) -> TopicPartition: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def log_start_offset(self) -> int | None: ...
+    @property
+    def log_end_offset(self) -> int: ...
+
+
+def alias_metrics(snapshot: GroupsSnapshot, partitions: Sequence[PartitionBounds]) -> Iterator[Metric]:
     """Every alias, from the snapshots of the groups and of the logs."""
     if len(partitions) > PARTITIONS_MAX:
         partitions = sorted(partitions, key=lambda partition: -partition.size_bytes)[:PARTITIONS_MAX]
@@ -211,7 +250,7 @@ def _families(*families: _Family) -> Iterator[Metric]:
         yield each.family
 
 
-def _burrow(snapshot: GroupsSnapshot, partitions: Sequence[PartitionSnapshot]) -> Iterator[Metric]:
+def _burrow(snapshot: GroupsSnapshot, partitions: Sequence[PartitionBounds]) -> Iterator[Metric]:
     first, group, each = (snapshot.cluster_id,), ("cluster", "consumer_group"), ("cluster", "consumer_group", "topic", "partition")
     status = _Family("burrow_kafka_consumer_status", "0 not found, 1 OK, 2 WARN, 3 ERR.", *group, first=first)
     total = _Family("burrow_kafka_consumer_lag_total", "Lag over all partitions.", *group, first=first)
@@ -247,7 +286,8 @@ def _kminion(snapshot: GroupsSnapshot) -> Iterator[Metric]:
         info.add(1, row.group_id, row.protocol, row.protocol_type, row.state, row.broker_id)
         members.add(row.members, row.group_id)
         empty.add(row.empty_members, row.group_id)
-        commits.add_metric([row.group_id], row.offset_commits)
+        if row.offset_commits is not None:
+            commits.add_metric([row.group_id], row.offset_commits)
         for each in row.topics:
             topic_members.add(each.members, row.group_id, each.topic)
             assigned.add(each.partitions, row.group_id, each.topic)
@@ -261,7 +301,7 @@ def _kminion(snapshot: GroupsSnapshot) -> Iterator[Metric]:
     yield commits
 
 
-def _lag_exporter(snapshot: GroupsSnapshot, partitions: Sequence[PartitionSnapshot]) -> Iterator[Metric]:
+def _lag_exporter(snapshot: GroupsSnapshot, partitions: Sequence[PartitionBounds]) -> Iterator[Metric]:
     first, prefix = (snapshot.cluster_id,), "kafka_consumergroup_group"
     group, topic = ("cluster_name", "group"), ("cluster_name", "group", "topic")
     each = (*topic, "partition", "member_host", "consumer_id", "client_id")
@@ -288,7 +328,7 @@ def _lag_exporter(snapshot: GroupsSnapshot, partitions: Sequence[PartitionSnapsh
     return _families(offset, lag, lag_max, lag_sum, topic_sum, latest, earliest)
 
 
-def _kafka_exporter(snapshot: GroupsSnapshot, partitions: Sequence[PartitionSnapshot]) -> Iterator[Metric]:
+def _kafka_exporter(snapshot: GroupsSnapshot, partitions: Sequence[PartitionBounds]) -> Iterator[Metric]:
     prefix, topic = "kafka_consumergroup", ("consumergroup", "topic")
     lag = _Family(f"{prefix}_lag", "Lag of a partition.", *topic, "partition")
     lag_sum = _Family(f"{prefix}_lag_sum", "Lag over all partitions of the topic.", *topic)

@@ -31,8 +31,9 @@ from ottla.broker.monitoring.group_snapshot import (
 from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.coordinator import CoordinatorStatus
 from ottla.groups.classic.states import GroupState
+from ottla.groups.consumer.group import CONSUMER
 from ottla.groups.coordinator import GroupCoordinator
-from ottla.groups.events import GroupEvent
+from ottla.groups.events import GroupEvent, TriggerCode
 from ottla.groups.snapshots import GroupSummary, MemberAssignment
 from ottla.history.burrow import DEFAULTS, LOG_END_INTERVAL_MS, BurrowSettings, CommitWindow, Status, group_status, partition_status
 from ottla.metadata.cluster_metadata import ClusterMetadata
@@ -57,6 +58,15 @@ GROUPS_COUNTED_MAX: Final = 50_000
 
 UNKNOWN: Final = "UNKNOWN"
 """The cause of a rebalance that had begun when the broker began to count."""
+
+_DEPARTURES: Final = frozenset(
+    code.value
+    for code in (
+        *(TriggerCode.LEAVE, TriggerCode.POLL_TIMEOUT, TriggerCode.ADMIN_REMOVE, TriggerCode.EXPIRE_HEARTBEAT),
+        *(TriggerCode.REBALANCE_TIMEOUT, TriggerCode.JOIN_TIMEOUT, TriggerCode.SYNC_TIMEOUT),
+    )
+)
+"""Triggers of new epochs that Kafka does not count as rebalances of consumer groups."""
 
 INTERVAL_S: Final = 1.0
 BUSY_SHARE_MAX: Final = 0.05
@@ -143,7 +153,7 @@ class GroupAssignments:
                 return known
             members = coordinator.assignments(group.group_id)
             if members is not None:
-                known = self._known[group.group_id] = _assignment(group.generation, members)
+                known = self._known[group.group_id] = group_assignment(group.generation, members)
                 return known
         self._known.pop(group.group_id, None)
         return GroupAssignment(group.generation, {}, (), group.members)
@@ -153,7 +163,8 @@ class GroupAssignments:
         self._known = {group_id: self._known[group_id] for group_id in group_ids if group_id in self._known}
 
 
-def _assignment(generation: int, members: Iterable[MemberAssignment]) -> GroupAssignment:
+def group_assignment(generation: int, members: Iterable[MemberAssignment]) -> GroupAssignment:
+    """What the members of a generation are assigned."""
     owners: dict[tuple[str, int], Owner] = {}
     topics: dict[str, list[int]] = {}
     empty_members = 0
@@ -282,6 +293,8 @@ class GroupCounts:
         elif kind in ("loaded", "deleted"):
             if counted.began_at_ms is not None:
                 _end(counts, "interrupted")
+        elif kind == "epoch_bumped":
+            counts.consumer_rebalances += event.trigger not in _DEPARTURES
         elif kind == "static_replaced":
             counts.static_replaced += 1
         elif kind == "static_fenced":
@@ -411,7 +424,8 @@ class GroupSampler(Sampler):
             group = coordinator.summary(group_id)
             if group is not None:
                 lag_sum, lag_max = await self._lag(coordinator, group_id, sums, sample)
-                sums.by_state[group.state] += 1
+                by_state = sums.consumer_groups if group.group_type == CONSUMER else sums.by_state
+                by_state[group.state] += 1
                 sample.add(_RankedGroup(broker_id, coordinator, group, lag_sum, lag_max))
 
     async def _lag(self, coordinator: GroupCoordinator, group_id: str, sums: BrokerSums, sample: _Sample) -> tuple[int, int]:
@@ -468,6 +482,7 @@ class GroupSampler(Sampler):
             lag_sum=ranked.lag_sum,
             lag_max=ranked.lag_max,
             offset_commits=group.offset_commits,
+            group_type=group.group_type,
             offsets=tuple(offsets),
             offsets_left_out=count - len(offsets),
             by_topic=by_topic,

@@ -1,6 +1,6 @@
 """The groups of this process as one frozen snapshot, for the metrics: the largest one by one, all of them in sums, also by broker.
 
-Made on the broker's loop (group_sampler.py), read by any thread.
+Made on the broker's loop (group_sampler.py), read by any thread. `ottla watch` makes the same of another cluster's groups.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ottla.coordinator.coordinator import CoordinatorStatus
+from ottla.groups.classic.group import CLASSIC
 from ottla.groups.classic.states import GroupState
+from ottla.groups.consumer.group import CONSUMER_STATES
 from ottla.history.burrow import Status
 
 DURATIONS_S: Final = (0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -34,6 +36,10 @@ class Durations(NamedTuple):
         return Durations(self.times + 1, self.sum_s + duration_s, up_to)
 
 
+CauseKey = str | tuple[str, bool | None]
+"""A trigger's code, of which alone follows whether it was planned; or a cause and whether it was, which a verdict says."""
+
+
 @dataclass(slots=True, kw_only=True)
 class EventCounts:
     """What the events of one group, or of all, add up to since the start.
@@ -42,13 +48,15 @@ class EventCounts:
     the completed ones.
     """
 
-    rebalances: dict[str, int] = field(default_factory=dict)
-    coalesced: dict[str, int] = field(default_factory=dict)
+    rebalances: dict[CauseKey, int] = field(default_factory=dict)
+    coalesced: dict[CauseKey, int] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=dict)
     static_replaced: int = 0
     static_fenced: int = 0
     offsets_expired: int = 0
     durations: dict[str, Durations] = field(default_factory=dict)
+    consumer_rebalances: int = 0
+    """New epochs of consumer groups, without those for members that left, were removed or expired: Kafka counts these alone."""
 
     def copy(self) -> "EventCounts":
         """A copy that stays as it is."""
@@ -60,6 +68,7 @@ class EventCounts:
             static_fenced=self.static_fenced,
             offsets_expired=self.offsets_expired,
             durations=dict(self.durations),
+            consumer_rebalances=self.consumer_rebalances,
         )
 
 
@@ -91,13 +100,14 @@ class TopicRow(NamedTuple):
 class GroupRow:
     """One group. `offsets_left_out`: committed offsets that are not in `offsets`; the sums by topic have them all.
 
-    by_topic: (sum of the offsets, sum of the lags) by topic. empty_members: members without partitions.
+    by_topic: (sum of the offsets, sum of the lags) by topic. empty_members: members without partitions. generation and offset_commits are
+    None where a watch has not seen them.
     """
 
     group_id: str
     broker_id: int
     state: str
-    generation: int
+    generation: int | None
     protocol_type: str
     protocol: str
     members: int
@@ -105,26 +115,28 @@ class GroupRow:
     empty_members: int
     lag_sum: int
     lag_max: int
-    offset_commits: int
+    offset_commits: int | None
     offsets: tuple[OffsetRow, ...]
     offsets_left_out: int
     by_topic: Mapping[str, tuple[int, int]]
     topics: tuple[TopicRow, ...]
     status: Status
     counts: EventCounts
+    group_type: str = CLASSIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRow:
-    """What one broker coordinates. by_state: groups by state; coordinators: how many are `loading` and `active`.
+    """What one broker coordinates. by_state, consumer_groups: classic and consumer groups by state.
 
-    offset_commits: offsets that were committed since the start.
+    coordinators: how many are `loading` and `active`. offset_commits: offsets that were committed since the start.
     """
 
     broker_id: int
     groups: int
     offsets: int
     by_state: Mapping[str, int]
+    consumer_groups: Mapping[str, int]
     coordinators: Mapping[str, int]
     offset_commits: int
 
@@ -133,7 +145,7 @@ class BrokerRow:
 class GroupsSnapshot:
     """All groups as of `at_ms`; `groups` holds the ones with most lag, then most members. `took_s`: the time it took on the loop.
 
-    topics: names with their numbers of partitions.
+    topics: names with their numbers of partitions. is_of_coordinators: with what coordinators alone know, unlike the snapshot of a watch.
     """
 
     at_ms: int = 0
@@ -144,6 +156,7 @@ class GroupsSnapshot:
     groups_left_out: int = 0
     counts: EventCounts = field(default_factory=EventCounts)
     topics: tuple[tuple[str, int], ...] = ()
+    is_of_coordinators: bool = True
 
 
 class BrokerSums:
@@ -152,14 +165,16 @@ class BrokerSums:
     def __init__(self) -> None:
         self.offsets = 0
         self.by_state = {state.value: 0 for state in GroupState}
+        self.consumer_groups = dict.fromkeys(CONSUMER_STATES, 0)
         self.coordinators = {CoordinatorStatus.LOADING.value: 0, CoordinatorStatus.ACTIVE.value: 0}
 
     def row(self, broker_id: int, offset_commits: int) -> BrokerRow:
         return BrokerRow(
             broker_id=broker_id,
-            groups=sum(self.by_state.values()),
+            groups=sum(self.by_state.values()) + sum(self.consumer_groups.values()),
             offsets=self.offsets,
             by_state=self.by_state,
+            consumer_groups=self.consumer_groups,
             coordinators=self.coordinators,
             offset_commits=offset_commits,
         )

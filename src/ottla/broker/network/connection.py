@@ -14,7 +14,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, cast
 
-from ottla.broker.network.dispatch import Dispatcher
+from ottla.broker.network.dispatch import Dispatcher, NotServed
 from ottla.broker.network.limits import ConnectionQuotas, Descriptors
 from ottla.broker.network.memory import SHORT_READ_BYTES, RequestMemory, ResponseMemory, unwritten_buffer
 from ottla.broker.network.request import Authorizer, Endpoint, Request, Session
@@ -431,7 +431,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _refuse(self, error: PeerError | StorageError | OSError) -> None:
         # A disk that fails where the response has no field for it, no descriptor to load a message's module: the client tries again.
-        log.warning("closing the connection from %s: %s", self.session.client_host, printable(str(error)))
+        if not isinstance(error, NotServed):
+            log.warning("closing the connection from %s: %s", self.session.client_host, printable(str(error)))
         self._close()
 
     def _fail(self, error: Exception) -> None:

@@ -1,7 +1,8 @@
 """From a frame to its handler: the request header, the version check, the body. It knows no API but ApiVersions, whose errors differ.
 
-Anything wrong raises PeerError, for which the server closes that connection: Kafka does not answer such bytes either. What clients ask for
-and Ottla does not have yet is logged (`MissingFeatures`), as few clients show a response's text.
+Anything wrong raises PeerError, for which the server closes that connection: Kafka does not answer such bytes either. A request that is too
+large is answered where its response has an error for it. What clients ask for and Ottla does not have yet is logged (`MissingFeatures`), as
+few clients show a response's text.
 """
 
 import logging
@@ -14,15 +15,20 @@ from typing import Final
 from ottla.broker.network.access_checks import checked
 from ottla.broker.network.request import Request, ServedApi, Session, nothing
 from ottla.broker.network.scheduling import RequestScheduler, Work
-from ottla.protocol.errors import PeerError
+from ottla.protocol.errors import ErrorCode, PeerError, RequestTooLarge
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.protocol.wire.messages import is_flexible, request_decoder
+from ottla.protocol.wire.bounds import untagged_fields
+from ottla.protocol.wire.messages import encode, fitter, is_flexible, request_decoder, response_class
 from ottla.protocol.wire.primitives import Reader
 from ottla.protocol.wire.request_reading import AT_ONCE_BYTES_MAX, Reading, read_in_pieces
 from ottla.text import printable
 
 # Key, version, correlation id, length of the client id.
 _HEADER = Struct(">hhih")
+
+
+class NotServed(PeerError):
+    """The peer sent a request of an API, or of a version of one, that is not served; its client is named in the log already."""
 
 
 class Dispatcher:
@@ -32,10 +38,18 @@ class Dispatcher:
     that costs time.
     """
 
-    __slots__ = ("_apis", "_scheduler", "_served")
+    __slots__ = ("_apis", "_missing_features", "_scheduler", "_served")
 
-    def __init__(self, apis: Mapping[int, ServedApi], scheduler: RequestScheduler, *, is_checked: bool = False) -> None:
+    def __init__(
+        self,
+        apis: Mapping[int, ServedApi],
+        scheduler: RequestScheduler,
+        missing_features: "MissingFeatures",
+        *,
+        is_checked: bool = False,
+    ) -> None:
         self._apis = {key: replace(api, handle=checked(api)) for key, api in apis.items()} if is_checked else apis
+        self._missing_features = missing_features
         self._scheduler = scheduler
         self._served = lru_cache(maxsize=1024)(self._find)
 
@@ -45,7 +59,11 @@ class Dispatcher:
             raise PeerError(f"{len(frame)} bytes are no request")
         key, version, correlation_id, length = _HEADER.unpack_from(frame)
         client_id, at = _client_id(frame, length) if length >= 0 else _no_client_id(length)
-        api, is_served, has_tags = self._served(key, version)
+        try:
+            api, is_served, has_tags = self._served(key, version)
+        except NotServed as missing:
+            self._missing_features.report(str(missing), client_id, session)
+            raise
         request = Request(
             key=key,
             version=version,
@@ -71,20 +89,30 @@ class Dispatcher:
     def dispatch(self, api: ServedApi, request: Request) -> None:
         """Pass a request to its handler; a large one after it is decoded step by step."""
         if request.reading is None:
-            api.handle(request)
+            try:
+                api.handle(request)
+            except RequestTooLarge as error:
+                _refuse(request, error)
         else:
             self._scheduler.run(request, _read_then_handle(api, request, request.reading))
 
     def _find(self, key: int, version: int) -> tuple[ServedApi, bool, bool]:
-        """The API of a request, whether it is served in this version, and whether the header ends with tagged fields. Raises PeerError."""
+        """The API of a request, whether it is served in this version, and whether the header ends with tagged fields. Raises NotServed."""
         api = self._apis.get(key)
         if api is None:
-            raise PeerError(f"API {key} is not served")
+            raise NotServed(f"{_api_name(key)}, which is not served: its connection is closed")
         if version in api.versions and version not in api.refused:
             return api, True, is_flexible(key, version)
         if key != ApiKey.API_VERSIONS:
-            raise PeerError(f"API {key} is not served in version {version}")
+            served = [each for each in api.versions if each not in api.refused]
+            raise NotServed(
+                f"version {version} of {_api_name(key)}, which is served in versions {served[0]} to {served[-1]}: its connection is closed"
+            )
         return api, False, False
+
+
+def _api_name(key: int) -> str:
+    return next((api.name for api in ApiKey if api == key), f"API {key}")
 
 
 def _client_id(frame: memoryview, length: int) -> tuple[str, int]:
@@ -104,17 +132,30 @@ def _no_client_id(length: int) -> tuple[None, int]:
 
 
 def _read_then_handle(api: ServedApi, request: Request, reading: Reading) -> Work:
-    request.message = yield from reading
-    request.reading = None
-    request.on_disconnect = nothing
+    try:
+        request.message = yield from reading
+    except RequestTooLarge as error:
+        _refuse(request, error)
+        return
+    finally:
+        request.reading = None
+        request.on_disconnect = nothing
     api.handle(request)
 
 
 log = logging.getLogger(__name__)
 
 
-TRANSACTIONS: Final = "transactions (transactional.id), which are not supported yet"
-CONSUMER_PROTOCOL: Final = "the consumer group protocol (KIP-848), which is not supported yet: set group.protocol=classic"
+def _refuse(request: Request, error: RequestTooLarge) -> None:
+    """Answer with INVALID_REQUEST. Where a response has errors of single items alone, `error` closes the connection."""
+    entity = response_class(request.key, request.version)
+    if all(field.name != "error_code" for field in untagged_fields(entity)):
+        raise error
+    log.warning("refusing a request from %s with INVALID_REQUEST: %s", request.session.client_host, printable(str(error)))
+    values = {"error_code": ErrorCode.INVALID_REQUEST, "error_message": str(error)}
+    request.reply_body([encode(fitter(entity, is_lenient=True)(values))])
+
+
 REPEATED_AFTER_S: Final = 600.0
 KEPT_MAX: Final = 1000
 SHOWN_CHARACTERS_MAX: Final = 100
@@ -127,9 +168,9 @@ class MissingFeatures:
         self._clock_s = clock_s
         self._logged_at_s: dict[tuple[str, str], float] = {}
 
-    def report(self, feature: str, request: Request) -> None:
+    def report(self, feature: str, client_id: str | None, session: Session) -> None:
         """A client requests `feature`."""
-        client_id = (request.client_id or "")[:SHOWN_CHARACTERS_MAX]
+        client_id = (client_id or "")[:SHOWN_CHARACTERS_MAX]
         now_s = self._clock_s()
         # Every entry is added once and stays ten minutes: the oldest come first.
         while self._logged_at_s and now_s - next(iter(self._logged_at_s.values())) >= REPEATED_AFTER_S:
@@ -137,4 +178,4 @@ class MissingFeatures:
         if (client_id, feature) in self._logged_at_s or len(self._logged_at_s) >= KEPT_MAX:
             return
         self._logged_at_s[client_id, feature] = now_s
-        log.warning("client %s of %s asks for %s", printable(client_id) or "(no id)", request.session.client_host, feature)
+        log.warning("client %s of %s asks for %s", printable(client_id) or "(no id)", session.client_host, feature)

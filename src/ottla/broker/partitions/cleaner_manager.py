@@ -1,13 +1,8 @@
 """Which compacted logs are dirty, which one is cleaned next, and up to where each is clean. As Kafka's LogCleanerManager.
 
-Up to where each log is clean: Kafka's `cleaner-offset-checkpoint`, in memory and in its file.
-
-An offset counts only for the topic that it was noted for: a later topic of the same name begins as dirty. The cleaner decides when it is
-written.
-
-Which compacted logs are dirty, which one is cleaned next, and which are left alone after a failure. As Kafka's LogCleanerManager.
-
-How dirty a log is, and from where to where it can be cleaned, is computed in log/cleaner/candidates.py. Nothing is cleaned here.
+Up to where they are clean is in Kafka's `cleaner-offset-checkpoint`; an offset counts only for the topic that it was noted for, and a later
+topic of the same name begins as dirty. How dirty a log is, and from where to where it can be cleaned, log/cleaner/candidates.py computes. A
+log whose cleaning failed is left alone. Nothing is cleaned here.
 """
 
 import asyncio

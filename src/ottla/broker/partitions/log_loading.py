@@ -1,10 +1,7 @@
-"""Opening the logs of a data directory: which partitions it holds, and the log of one of them.
+"""Opening the logs of a data directory: which partitions it holds, by its directories' names, and the log of one of them.
 
-Which partitions a data directory holds, by the names of its directories; and which the checkpoints know and the disk has lost.
-
-Opening the log of one partition from its directory, in any thread: no other thread sees the log before it is handed over.
-
-A directory that an earlier topic of the same name left behind is renamed first.
+It also says which partitions the checkpoints know and the disk has lost. A log may be opened in any thread: no other thread sees it before
+it is handed over. A directory that an earlier topic of the same name left behind is renamed first.
 """
 
 import logging
@@ -20,6 +17,7 @@ from ottla.log.partition_log import PartitionLog
 from ottla.log.recovery import Loss, Opened
 from ottla.log.settings import LogSettings
 from ottla.metadata.topics import Topic
+from ottla.protocol.errors import StorageError
 from ottla.protocol.model import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -60,7 +58,7 @@ def log_missing(checkpoints: OffsetCheckpoints, topics: Mapping[str, Topic], nam
     names.update(name for name in without_files if name.topic in topics)
     if missing:
         some = ", ".join(f"{topic}-{number}" for topic, number in missing[:_NAMED_MAX]) + (", ..." if len(missing) > _NAMED_MAX else "")
-        log.error("%d partitions had records when they were last synced, and their directories are gone: %s", len(missing), some)
+        log.error("%d partitions had records at the last checkpoint, and their directories are gone: %s", len(missing), some)
 
 
 T = TypeVar("T")
@@ -93,6 +91,8 @@ class LogLoader:
         self._clock = clock
         self._checkpoints = checkpoints
         self._losses: dict[TopicPartition, tuple[Loss, ...]] = {}
+        self.found: set[tuple[bytes, int]] = set()
+        """Topic id and number of the partitions whose directories the start found: a missing one is not made again."""
 
     def new(self, topic: Topic, number: int, settings: LogSettings) -> PartitionLog:
         """The log of a partition that has no directory yet; the disk is not read. Raises StorageError when the data directory is gone."""
@@ -104,10 +104,15 @@ class LogLoader:
         """The log as its directory has it. Raises StorageError. `settings` are looked up by the caller, on the loop."""
         name = TopicPartition(topic.name, number)
         partition_log = self.new(topic, number, settings)
-        if self._files.exists(partition_log.directory):
+        if self._files.identity(partition_log.directory) is not None:
             self._rename_stray(name, partition_log.directory, topic)
+        elif (topic.topic_id, number) in self.found:
+            raise StorageError(f"{partition_log.directory} is gone: another program deleted or moved it; start the broker again")
         opened = partition_log.open(
-            self._clock(), log_start_offset=self._checkpoints.log_start(name), recovery_point=self._checkpoints.recovery_point(name)
+            self._clock(),
+            log_start_offset=self._checkpoints.log_start(name),
+            recovery_point=self._checkpoints.recovery_point(name),
+            high_watermark=self._checkpoints.high_watermark(name),
         )
         self._log_losses(name, opened)
         return Loaded(partition_log, opened)
@@ -144,6 +149,7 @@ class LogLoader:
             self._files.replace(metadata, encode_partition_metadata(topic_id))
         elif found != topic_id:
             stray = renamed_directory(directory, STRAY_DIRECTORY_SUFFIX)
+            self.found.discard((topic.topic_id, name.partition))
             self._files.rename_directory(directory, stray)
             self._files.sync_directory("")
             if self._checkpoints.forget((name,)):

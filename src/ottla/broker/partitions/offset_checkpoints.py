@@ -1,15 +1,10 @@
-"""The checkpoints of the data directory: recovery points, log starts, and their rewriting when topics are deleted.
+"""The checkpoints of the data directory: up to where each partition is durable, where its log starts, and what of it may be read.
 
-The checkpoints of the data directory: up to where each partition is durable, where its log starts, and what of it may be read.
+They are Kafka's own files. A partition that is not open keeps its last known offsets, and an offset that the disk has not reached is never
+written. The log manager decides when the files are written.
 
-Kafka's own files. It keeps the last known offsets of a partition that is not open, and never writes an offset that the disk has not
-reached. The log manager decides when the files are written.
-
-Deleted topics that checkpoints on the disk still name: the checkpoints are written off the event loop, and before any topic of such a
-name is created.
-
-What a checkpoint says of a topic that is gone does no harm, as the next start drops it; applied to the next topic of that name it would
-lose records. This module decides when they are written.
+What a checkpoint says of a deleted topic would lose records of the next topic of that name. So the checkpoints that name deleted topics are
+written again, off the event loop, before any topic of such a name is created.
 """
 
 import asyncio
@@ -60,9 +55,13 @@ class OffsetCheckpoints:
         """Where the log starts at least: deleting records moves it inside a segment."""
         return self._offsets[LOG_START_FILE].get(name, 0)
 
+    def high_watermark(self, name: TopicPartition) -> int:
+        """Below it all records could be read; 0 when nothing is known."""
+        return self._offsets[HIGH_WATERMARK_FILE].get(name, 0)
+
     def holds_records(self, name: TopicPartition) -> bool:
-        """Whether the partition had durable records when it was last noted."""
-        return (self.recovery_point(name) or 0) > self.log_start(name)
+        """Whether the partition had records when it was last noted."""
+        return max(self.recovery_point(name) or 0, self.high_watermark(name)) > self.log_start(name)
 
     def note_durable(self, name: TopicPartition, offset: int) -> None:
         """All below is durable."""

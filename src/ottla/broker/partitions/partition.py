@@ -18,6 +18,7 @@ from ottla.metadata.records import NO_LEADER
 from ottla.protocol.errors import ErrorCode, StorageError
 from ottla.protocol.model import Record, TopicPartition
 from ottla.protocol.records.compression import Codec
+from ottla.protocol.records.control import EndMarker
 
 logger = logging.getLogger(__name__)
 
@@ -127,6 +128,30 @@ class Partition:
             self.report(error)
             raise
         self._records_appended()
+
+    def append_marker(
+        self, marker: EndMarker, *, producer_id: int, producer_epoch: int, is_bumped: bool, now_ms: int
+    ) -> Appended | LogRefusal:
+        """Append the end of a producer's transaction (see `PartitionLog.append_marker`). Raises StorageError."""
+        producer = {"producer_id": producer_id, "producer_epoch": producer_epoch}
+        return self._append_durably(lambda: self.log.append_marker(marker, **producer, is_bumped=is_bumped, now_ms=now_ms))
+
+    def append_transactional(
+        self, section: bytes, count: int, *, producer_id: int, producer_epoch: int, now_ms: int
+    ) -> Appended | LogRefusal:
+        """Append framed records of a producer's transaction (see `PartitionLog.append_transactional`). Raises StorageError."""
+        producer = {"producer_id": producer_id, "producer_epoch": producer_epoch}
+        return self._append_durably(lambda: self.log.append_transactional(section, count, **producer, now_ms=now_ms))
+
+    def _append_durably(self, append: Callable[[], Appended | LogRefusal]) -> Appended | LogRefusal:
+        try:
+            outcome = append()
+            self.make_durable()
+        except StorageError as error:
+            self.report(error)
+            raise
+        self._records_appended()
+        return outcome
 
     def append_records(self, records: Sequence[Record], *, now_ms: int) -> None:
         """Append the broker's own records; nothing waits until they are durable. Raises StorageError."""

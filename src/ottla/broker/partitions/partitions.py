@@ -1,16 +1,9 @@
-"""The partitions of the brokers of this process: each partition's log, its settings, and how it is opened.
+"""The partitions of the brokers of this process: each one's log, opened at first use, and the settings of that log.
 
-The settings of topics' logs, from the topic, the broker or Kafka's defaults; and their change in logs that are open.
-
-Openings of partitions in worker threads: one for a partition at a time, shared by all requests that wait for it.
-
-An opened log is handed over on the event loop; until then no other thread uses it. partitions.py decides what may be opened, and handles
-failures.
-
-The partitions of the brokers here: each topic-partition's log, opened at first use; after a crash all of them, before the start ends.
-
-Worker threads open logs, since that may take seconds; only a partition that has no files yet is ready at once. A partition
-whose log cannot be opened is offline: `get` raises StorageError, and the log is opened again later.
+Settings come from the topic, the broker or Kafka's defaults, and change in open logs as well. Worker threads open logs, since that may take
+seconds: one opening for a partition at a time, shared by all requests that wait for it; only a partition that has no files yet is ready at
+once. The event loop takes over the opened log; until then no other thread uses it. After a crash all logs are opened before the start ends.
+A partition whose log cannot be opened is offline: `get` raises StorageError, and the log is opened again later.
 """
 
 import asyncio
@@ -487,6 +480,7 @@ class Partitions:
         """Which partitions there are, of the names in the data directory; and the names that belong to no topic."""
         found = find_partitions(directories, self._cluster_metadata.topics)
         self.unopened |= found.names
+        self._loader.found = {(topic.topic_id, number) for topic, number in found.partitions}
         log_missing(self._checkpoints, self._cluster_metadata.topics, self.unopened)
         return found.partitions, found.unknown
 

@@ -1,14 +1,9 @@
-"""Removal of deleted files and directories: renamed first, removed in worker threads after a while.
+"""Removal of deleted files and directories: renamed first, removed in worker threads after `file.delete.delay.ms`.
 
-Files and directories that were deleted: kept under their new name for a while, then removed in worker threads.
-
-The callers rename a file to `*.deleted` or a directory to `*-delete`, and pass its path.
-
-The directories of deleted topics: renamed to `*-delete` in a worker thread, then removed after `file.delete.delay.ms`.
-
-The topic is no longer in the cluster metadata when this begins, and a new topic of its name may be created at once: openings of its
-partitions wait for `moving` first. A crash before the renames leaves directories of no topic: the next start logs them, and a new topic
-of that name renames them, by their topic id (log_loading.py).
+Callers rename a file to `*.deleted` and pass its path. The directories of deleted topics are renamed here, to `*-delete`: the topic is no
+longer in the cluster metadata when this begins, and a new topic of its name may be created at once, so that openings of its partitions wait
+for `moving` first. A crash before the renames leaves directories of no topic: the next start logs them, and a new topic of that name
+renames them, by their topic id (log_loading.py).
 """
 
 import asyncio

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ottla.cli.options import parse_properties
 from ottla.config.client_property import POSITIVE
-from ottla.history.advice import Advice, ConsumerSettings, advise, idle_or_uneven, record_budget_ms
+from ottla.history.advice import HEARTBEAT_OF_GROUP, SESSION_OF_GROUP, Advice, ConsumerSettings, advise, idle_or_uneven, record_budget_ms
 from ottla.text import printable
 
 SETTINGS = {
@@ -21,6 +22,11 @@ SETTINGS = {
     "max.poll.records": "max_poll_records",
 }
 """What it judges; a file may hold other settings too."""
+PROTOCOL = "group.protocol"
+OF_THE_GROUP = {"session.timeout.ms": SESSION_OF_GROUP, "heartbeat.interval.ms": HEARTBEAT_OF_GROUP}
+"""With group.protocol=consumer the group's settings take the place of the consumer's."""
+GROUP_HEARTBEAT_MS = 5_000
+"""The default of the second."""
 UNKNOWN = 2
 WORK_MS_MAX = 7 * 24 * 3_600_000
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
@@ -62,7 +68,10 @@ def command(
     """Check whether a consumer's settings will make it leave its group, and print the values to set.
 
     Settings that are not given have the defaults of Kafka's Java client. With --group, session.timeout.ms and max.poll.interval.ms are
-    those that the members sent to the cluster. The exit status is 1 if a setting should be changed, 2 if that is not known, else 0.
+    those that the members sent to the cluster; for members of the consumer protocol, consumer.session.timeout.ms and
+    consumer.heartbeat.interval.ms of their group take the place of session.timeout.ms and heartbeat.interval.ms.
+
+    The exit status is 1 if a setting should be changed, 2 if that is not known, else 0.
     """
     if (partitions is None) != (members is None):
         raise click.UsageError("--partitions and --members go together")
@@ -110,9 +119,18 @@ def _advise_group(
         sys.exit(UNKNOWN)
     uneven = idle_or_uneven(found.partitions, found.members) if found.partitions else None
     judged = [
-        (clients, own, advise(own, work_per_poll_ms=work_per_poll))
+        (clients, own, advise(own, work_per_poll_ms=work_per_poll), timeouts.max_poll_interval_ms is None)
         for timeouts, clients in found.clients.items()
-        for own in [replace(settings, session_timeout_ms=timeouts.session_timeout_ms, max_poll_interval_ms=timeouts.max_poll_interval_ms)]
+        for interval_ms in [timeouts.max_poll_interval_ms or settings.max_poll_interval_ms]
+        for own in [
+            replace(
+                settings,
+                session_timeout_ms=timeouts.session_timeout_ms,
+                heartbeat_interval_ms=timeouts.heartbeat_interval_ms or settings.heartbeat_interval_ms,
+                max_poll_interval_ms=interval_ms,
+                is_consumer_protocol=timeouts.heartbeat_interval_ms is not None,
+            )
+        ]
     ]
     if as_json:
         settings_of = [
@@ -122,35 +140,50 @@ def _advise_group(
                 "advice": [_to_json(each) for each in advice],
                 "record_budget_ms": record_budget_ms(own),
             }
-            for clients, own, advice in judged
+            for clients, own, advice, _ in judged
         ]
         document = {"group": group, "members": found.members, "partitions": found.partitions, "settings": settings_of, "uneven": uneven}
         click.echo(json.dumps(document, indent=2))
     else:
-        for clients, own, advice in judged:
-            values = f"session.timeout.ms={own.session_timeout_ms} max.poll.interval.ms={own.max_poll_interval_ms}"
-            click.echo(f"{printable(', '.join(clients))}: {values}")
+        for clients, own, advice, is_assumed in judged:
+            names = SESSION_OF_GROUP, HEARTBEAT_OF_GROUP
+            session = f"{names[0]}={own.session_timeout_ms} {names[1]}={own.heartbeat_interval_ms}"
+            session = session if own.is_consumer_protocol else f"session.timeout.ms={own.session_timeout_ms}"
+            click.echo(f"{printable(', '.join(clients))}: {session} max.poll.interval.ms={own.max_poll_interval_ms}")
+            if is_assumed:
+                click.echo(
+                    "The members send their session timeout as rebalance timeout, as aiokafka does: max.poll.interval.ms is not theirs."
+                )
+                click.echo("It is the one of --properties or --set, or else the default.")
             _print_advice(advice, own)
         if uneven is not None:
             click.echo(uneven)
-    if any(advice for _, _, advice in judged):
+    if any(advice for _, _, advice, _ in judged):
         raise SystemExit(1)
 
 
 def _settings(properties: Path | None, given: tuple[str, ...]) -> ConsumerSettings:
     texts = parse_properties(properties.read_text("latin-1")) if properties else {}
+    is_consumer_protocol = texts.get(PROTOCOL, "").strip().lower() == "consumer"
     for setting in given:
         name, equals, text = (part.strip() for part in setting.partition("="))
         if not equals or name not in SETTINGS:
             raise click.BadParameter(f"{setting!r}: write one of {', '.join(SETTINGS)} as NAME=VALUE", param_hint="--set")
         texts[name] = text
-    values: dict[str, int] = {}
+    if is_consumer_protocol:
+        for name, instead in OF_THE_GROUP.items():
+            if name in texts:
+                message = f"{name}: consumers with {PROTOCOL}=consumer do not start with it; {instead} of their group is in its place"
+                raise click.BadParameter(message, param_hint="--set or --properties")
+    values: dict[str, Any] = {}
     for name in SETTINGS.keys() & texts.keys():
         try:
             values[SETTINGS[name]] = POSITIVE.parse(texts[name])
         except ValueError as error:
             message = f"{name}={texts[name].strip()}: write a whole number from {POSITIVE.low} to {POSITIVE.high}"
             raise click.BadParameter(message, param_hint="--set or --properties") from error
+    if is_consumer_protocol:
+        return ConsumerSettings(heartbeat_interval_ms=GROUP_HEARTBEAT_MS, is_consumer_protocol=True, **values)
     return ConsumerSettings(**values)
 
 

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 )
 @click.option("--group", metavar="GROUP", help="Read as a member of this group, and commit what was printed.")
 @click.option(
+    "--group-protocol",
+    "protocol",
+    type=click.Choice(["classic", "consumer"]),
+    help="How the member of --group joins; consumer is that of Kafka 4 (KIP-848). Default: classic.",
+)
+@click.option(
     "--partition", "partitions", multiple=True, type=click.IntRange(0), metavar="N", help="Read this partition only; may be repeated."
 )
 @click.option(
@@ -74,12 +80,15 @@ def command(bootstrap_server: str, topics: tuple[str, ...], **given: Any) -> Non
         )
     if start == STORED and group is None:
         raise click.UsageError("--offset stored needs --group and --partition: whose committed offsets?")
+    if given["protocol"] is not None and not is_member:
+        raise click.UsageError("--group-protocol is for members of a group: it needs --group, and no --partition")
     source = ConsumerSource(
         bootstrap_server=bootstrap_server,
         group=group,
         is_member=is_member,
         reset="latest" if start == END else "earliest",
         isolation_level=given["isolation_level"],
+        protocol=given["protocol"],
         command_config=given["command_config"],
         config=given["config"],
     )

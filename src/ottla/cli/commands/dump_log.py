@@ -1,6 +1,5 @@
 """`ottla dump-log`: prints the files of a data directory, with the output and the options of Kafka's kafka-dump-log."""
 
-import io
 import sys
 from typing import Any
 
@@ -56,9 +55,6 @@ def command(files: tuple[str, ...], listed: str, as_json: bool, **options: Any) 
         bytes_max=options["max_bytes"],
         batch_bytes_max=options["max_message_size"],
     )
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # payloads are shown on any terminal
     if as_json:
         printer: Printer = JsonPrinter(sys.stdout, contents=contents, reader=reader)
     else:

@@ -1,6 +1,5 @@
 """`ottla groups`: Kafka's kafka-consumer-groups, with its options, columns, messages and exit codes, for Ottla and Apache Kafka alike."""
 
-import io
 import sys
 import time
 from collections.abc import Sequence
@@ -106,9 +105,6 @@ def command(as_json: bool, **given: Any) -> None:
     """
     from ottla.cli.groups.groups_run import run, watch
 
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # names are shown on any terminal
     options = groups_options(given)
     if options.has("watch"):
         sys.exit(watch(options, out=sys.stdout, err=sys.stderr, as_json=as_json))

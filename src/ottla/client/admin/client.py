@@ -5,7 +5,8 @@ they are made: its messages are a third of what a client needs, and the process 
 topics alone.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -26,6 +27,7 @@ class AdminClient:
 
     Each call has `timeout_ms` for all its attempts (else `settings.default_api_timeout_ms`; 30 s with a text), or `bootstrap_timeout_ms`
     until a broker, and the first leader or coordinator, was reached: then it raises NoBrokerReachedError, a DeadlineExceededError.
+    `pause` waits so many seconds between attempts.
 
     Raises ValueError for malformed addresses; calls raise DeadlineExceededError when no broker answers, RequestFailedError when a broker
     refuses, UnsupportedBrokerError when it is too old, PeerError for malformed responses.
@@ -38,10 +40,11 @@ class AdminClient:
         timeout_ms: int | None = None,
         bootstrap_timeout_ms: int | None = None,
         connect: Connect = connect,
+        pause: Callable[[float], object] = time.sleep,
     ) -> None:
         if isinstance(settings, str):
             settings = ClientSettings(bootstrap_servers=settings, client_id="ottla-admin", default_api_timeout_ms=TIMEOUT_MS)
-        self._brokers = Brokers(settings, timeout_ms=timeout_ms, bootstrap_timeout_ms=bootstrap_timeout_ms, connect=connect)
+        self._brokers = Brokers(settings, timeout_ms=timeout_ms, bootstrap_timeout_ms=bootstrap_timeout_ms, connect=connect, pause=pause)
 
     def __enter__(self) -> Self:
         return self
@@ -70,6 +73,12 @@ class AdminClient:
         from ottla.client.admin import groups
 
         return groups.delete_groups(self._brokers, group_ids)
+
+    def group_settings(self, group_id: str, names: Sequence[str]) -> Mapping[str, str] | Failure:
+        """The values of settings of a consumer group, as consumer.session.timeout.ms; where it has no own, those of all groups."""
+        from ottla.client.admin import groups
+
+        return groups.group_settings(self._brokers, group_id, names)
 
     def remove_member(self, group_id: str, member_id: str, reason: str) -> Failure | None:
         """Let a member of a classic group leave it; None when it has."""
@@ -118,12 +127,15 @@ class AdminClient:
         found = topics.list_offsets(self._brokers, dict.fromkeys(partitions, timestamp))
         return {partition: listed.offset for partition, listed in found.items()}
 
-    def offsets_for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], *, creates_topics: bool = False
+    ) -> dict[TopicPartition, ListedOffset]:
         """The first record at or after each partition's own timestamp, EARLIEST or LATEST; offset -1 where there is none.
 
         LATEST is the end at this client's isolation level: the last stable offset where only committed records are read.
+        `creates_topics`: brokers may create topics that are missing, and these are waited for.
         """
-        return topics.list_offsets(self._brokers, timestamps)
+        return topics.list_offsets(self._brokers, timestamps, creates_topics=creates_topics)
 
     def broker(self, broker_id: int) -> BrokerEndpoint:
         """A broker of the cluster and its address."""

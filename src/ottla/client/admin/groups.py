@@ -1,16 +1,8 @@
 """An administrator's requests about groups and their offsets, sent to the groups' coordinators.
 
-Calls to group coordinators: find the coordinators of many groups at once, and call each for all its groups.
-
-Where a coordinator has moved, is loading or is gone, its groups are looked up and called again. A refusal is final.
-
-Requests about committed offsets from outside a group: OffsetFetch, OffsetCommit (generation -1), OffsetDelete.
-
-It checks nothing: the coordinator decides whether a group accepts a commit.
-
-Requests about groups: ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups, LeaveGroup.
-
-It knows which API describes which kind of group, and does not decode assignments.
+The coordinators of many groups are looked up at once, and each is called for all its groups. Where a coordinator has moved, is loading or
+is gone, its groups are looked up and called again; a refusal is final. Offsets are read, committed (generation -1) and deleted from outside
+the group: the coordinator decides whether the group accepts it. Assignments are not decoded here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +14,8 @@ from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeR
 from kio.schema.consumer_group_describe.v1.response import ConsumerGroupDescribeResponse as ConsumerGroupDescribeResponse1
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 from kio.schema.delete_groups.v2.response import DeleteGroupsResponse
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 from kio.schema.describe_groups.v5.request import DescribeGroupsRequest as DescribeGroupsRequest5
 from kio.schema.describe_groups.v5.response import DescribeGroupsResponse as DescribeGroupsResponse5
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
@@ -360,6 +354,42 @@ def _classic_member(member: Any) -> DescribedMember:
         assignment_bytes=bytes(member.member_assignment),
         subscription_bytes=bytes(member.member_metadata),
     )
+
+
+OF_GROUP, OF_BROKER = i8(32), i8(4)
+"""Kinds of resources of DescribeConfigs."""
+OF_ALL_GROUPS: Final = "group."
+"""How a broker's setting for all groups begins, where a group's own has no prefix."""
+
+
+def group_settings(brokers: Brokers, group: str, names: Sequence[str]) -> Mapping[str, str] | Failure:
+    """Settings of a consumer group, for example consumer.session.timeout.ms, as its coordinator has them.
+
+    Before Kafka 4.0 there are none for a single group, or the client may not see them: those of its coordinator for all groups hold.
+    """
+
+    def call(connection: BrokerConnection, coordinator: BrokerEndpoint, groups: list[str]) -> Mapping[str, Mapping[str, str] | Failure]:
+        asked = (
+            (OF_BROKER, str(coordinator.broker_id), tuple(OF_ALL_GROUPS + name for name in names)),
+            (OF_GROUP, group, tuple(names)),
+        )
+        request = DescribeConfigsRequest(
+            resources=tuple(
+                DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys) for kind, name, keys in asked
+            )
+        )
+        found: dict[str, str] = {}
+        failed: Failure | None = None
+        results = brokers.call(connection, request, DescribeConfigsResponse).results
+        for result in sorted(results, key=lambda each: each.resource_type):  # the group's own after those of all groups
+            code = error_code(result.error_code)
+            if code is not ErrorCode.NONE:
+                failed = Failure(code, result.error_message)
+            found |= {each.name.removeprefix(OF_ALL_GROUPS): each.value for each in result.configs if each.value is not None}
+        missing = failed or Failure(ErrorCode.INVALID_CONFIG, f"no values of {', '.join(names)}")
+        return {group: found if all(name in found for name in names) else missing}
+
+    return call_coordinators(brokers, "describeConfigs", [group], call)[group]
 
 
 def delete_groups(brokers: Brokers, groups: Iterable[str]) -> dict[str, Failure | None]:

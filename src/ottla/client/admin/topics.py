@@ -1,6 +1,6 @@
 """Requests about topics: partitions, leaders and ids (Metadata), and offsets by time (ListOffsets, from the leaders).
 
-No request creates a topic.
+No request creates a topic, but for offsets where the caller says so.
 """
 
 from collections.abc import Iterable, Mapping
@@ -98,18 +98,21 @@ def broker_of(brokers: Brokers, broker_id: int) -> BrokerEndpoint:
     return brokers.retry("listNodes", attempt)
 
 
-def list_offsets(brokers: Brokers, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+def list_offsets(
+    brokers: Brokers, timestamps: Mapping[TopicPartition, int], *, creates_topics: bool = False
+) -> dict[TopicPartition, ListedOffset]:
     """The first record at or after each partition's timestamp (milliseconds since 1970; -1 the end, -2 the start).
 
     The end is the last stable offset where the settings read committed records only. Raises DeadlineExceededError, UnknownTopicError for a
-    topic that does not exist (any more), or RequestFailedError for another refusal.
+    topic that does not exist (any more), or RequestFailedError for another refusal. `creates_topics`: brokers may create a topic that is
+    missing, and it is waited for.
     """
     found: dict[TopicPartition, ListedOffset] = {}
     isolation = i8(int(brokers.settings.is_read_committed))
 
     def attempt(deadline: Deadline) -> dict[TopicPartition, ListedOffset]:
         missing = [partition for partition in timestamps if partition not in found]
-        for broker_id, asked in _by_leader(brokers, missing, deadline).items():
+        for broker_id, asked in _by_leader(brokers, missing, deadline, creates_topics=creates_topics).items():
             connection = brokers.connection(brokers.endpoint(broker_id), deadline)
             request = _request({partition: timestamps[partition] for partition in asked}, isolation)
             for topic in brokers.call(connection, request, ListOffsetsResponse).topics:
@@ -136,9 +139,14 @@ def _request(timestamps: Mapping[TopicPartition, int], isolation: i8) -> ListOff
     )
 
 
-def _by_leader(brokers: Brokers, partitions: list[TopicPartition], deadline: Deadline) -> Mapping[int, list[TopicPartition]]:
+def _by_leader(
+    brokers: Brokers, partitions: list[TopicPartition], deadline: Deadline, *, creates_topics: bool
+) -> Mapping[int, list[TopicPartition]]:
     leaders: dict[TopicPartition, int] = {}
-    for topic in brokers.metadata(list(dict.fromkeys(partition.topic for partition in partitions)), deadline):
+    names = list(dict.fromkeys(partition.topic for partition in partitions))
+    for topic in brokers.metadata(names, deadline, creates=creates_topics):
+        if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and creates_topics:
+            raise RequestFailedError(f"topic {topic.name} does not exist", ErrorCode.LEADER_NOT_AVAILABLE)
         if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise UnknownTopicError(f"topic {topic.name} does not exist")
         raise_for(topic.error, f"topic {topic.name}")

@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from ottla.client.brokers import Connect
-from ottla.client.consumer.properties import parse_properties
+from ottla.client.consumer.properties import CONSUMER_PROTOCOL, OF_CLASSIC, parse_properties, read_protocol
 from ottla.client.engine.values import ConsumerSettings
 from ottla.client.network.connector import connect
 from ottla.client.security.properties import OAUTHBEARER
 from ottla.client.settings import ClientSettings
-from ottla.config.client_properties import PROPERTIES
+from ottla.config.client_properties import PROPERTIES, PropertyError
 from ottla.groups.assignors import Assignor
 from ottla.security.oauthbearer import parse_jwt
 from ottla.text import did_you_mean
@@ -51,25 +51,70 @@ class ProviderTokens:
         return token, parsed.expires_at, parsed.principal, extensions
 
 
+class ConsumerArguments(TypedDict, total=False):
+    """The keyword arguments of `AsyncConsumer` that are supported, in aiokafka's names."""
+
+    bootstrap_servers: str | Iterable[str]
+    client_id: str
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    connections_max_idle_ms: int | None
+    metadata_max_age_ms: int
+    client_rack: str | None
+    fetch_max_wait_ms: int
+    fetch_min_bytes: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    isolation_level: str
+    check_crcs: bool
+    group_id: str | None
+    group_protocol: str
+    group_remote_assignor: str | None
+    group_instance_id: str | None
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    max_poll_records: int | None
+    partition_assignment_strategy: str | Iterable[Any]
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    auto_offset_reset: str
+    security_protocol: str
+    sasl_mechanism: str
+    key_deserializer: Callable[[Any], Any] | None
+    value_deserializer: Callable[[Any], Any] | None
+    rebalance_timeout_ms: int | None
+    ssl_context: ssl.SSLContext | None
+    api_version: str | None
+    sasl_plain_username: str | None
+    sasl_plain_password: str | None
+    sasl_oauth_token_provider: Any
+    exclude_internal_topics: bool
+    consumer_timeout_ms: int
+    sasl_kerberos_service_name: str
+    sasl_kerberos_domain_name: str | None
+
+
 DEFAULT_PORT: Final = 9092
 _PROPERTIES: Final = {row.name.replace(".", "_"): row for row in PROPERTIES.values() if row.aiokafka is not None}
 """The arguments that are Kafka's properties."""
 _OWN: Final = (
     *("key_deserializer", "value_deserializer", "rebalance_timeout_ms", "ssl_context", "api_version"),
-    *("sasl_plain_username", "sasl_plain_password", "sasl_oauth_token_provider"),
+    *("group_protocol", "group_remote_assignor"),
+    *("sasl_plain_username", "sasl_plain_password", "sasl_oauth_token_provider", "sasl_kerberos_domain_name"),
 )
 DEFAULTS: Final[Mapping[str, Any]] = {
     **{name: row.aiokafka[0] for name, row in _PROPERTIES.items() if row.aiokafka},
     **dict.fromkeys(_OWN),
-    "exclude_internal_topics": True,
+    "group_protocol": "classic",
+    "consumer_timeout_ms": 200,
+    "sasl_kerberos_service_name": "kafka",
 }
-"""Every argument that is supported, with aiokafka's default; the client's name is our own."""
+"""Every argument, with aiokafka's default; the client's name is our own.
 
-_REFUSED: Final[Mapping[str, str]] = {
-    "consumer_timeout_ms": "rebalances and new partitions are noticed at once: leave it out",
-    "sasl_kerberos_service_name": "there is no Kerberos: sasl_mechanism can be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
-    "sasl_kerberos_domain_name": "there is no Kerberos: sasl_mechanism can be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
-}
+`group_protocol` and `group_remote_assignor` are not aiokafka's. Three have no effect: rebalances and new partitions are noticed at once,
+without a `consumer_timeout_ms`, and Kerberos' are for a `sasl_mechanism` that is refused.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,33 +131,48 @@ class Arguments:
 
 
 def parse_arguments(given: Mapping[str, Any]) -> Arguments:
-    """Settings from keyword arguments. Raises ValueError with a sentence that names the argument, TypeError for one that is unknown."""
-    _check_names(given)
+    """Settings from keyword arguments. Raises ValueError with a line for each argument that is wrong, TypeError for what is unknown."""
+    unknown = [f"{name!r}{did_you_mean(name, DEFAULTS)}" for name in given if name not in DEFAULTS]
+    if unknown:
+        raise TypeError(f"AsyncConsumer() has no argument {', no argument '.join(unknown)}")
     values = {**DEFAULTS, **given}
     records_max = values["max_poll_records"]
     if records_max is not None and (not isinstance(records_max, int) or records_max < 1):
         raise ValueError(f"max_poll_records must be a positive whole number, not {records_max!r}")
-    if not values["exclude_internal_topics"]:
-        raise ValueError("exclude_internal_topics can only be True: patterns match no internal topics; subscribe to them by name")
     idle_ms = values["connections_max_idle_ms"]
-    parsed = parse_properties(
-        {
-            **{row.name: values[name] for name, row in _PROPERTIES.items()},
-            "bootstrap.servers": bootstrap_servers(values["bootstrap_servers"]),
-            "connections.max.idle.ms": -1 if idle_ms is None else idle_ms,
-            "partition.assignment.strategy": _strategy(values["partition_assignment_strategy"]),
-            "default.api.timeout.ms": values["request_timeout_ms"],
-            **_security(values),
-        },
-        needs_group=False,
-    )
+    properties = {
+        **{row.name: values[name] for name, row in _PROPERTIES.items()},
+        "group.protocol": values["group_protocol"],
+        "group.remote.assignor": values["group_remote_assignor"],
+        "bootstrap.servers": bootstrap_servers(values["bootstrap_servers"]),
+        "connections.max.idle.ms": -1 if idle_ms is None else idle_ms,
+        "partition.assignment.strategy": _strategy(values["partition_assignment_strategy"]),
+        "default.api.timeout.ms": values["request_timeout_ms"],
+        **_security(values),
+    }
+    is_consumer_protocol = read_protocol(properties) == CONSUMER_PROTOCOL
+    if is_consumer_protocol:  # aiokafka's defaults of the others are none
+        properties |= {name: None for name in OF_CLASSIC if given.get(name.replace(".", "_")) is None}
+    try:
+        parsed = parse_properties(properties, needs_group=False)
+    except PropertyError as error:
+        problems = [problem._replace(name=problem.name.replace(".", "_")) for problem in error.problems]
+        raise PropertyError(problems) from error
     is_member = bool(parsed.consumer.group.group_id)
     rebalance_ms = values["rebalance_timeout_ms"]
-    group = replace(parsed.consumer.group, rebalance_timeout_ms=values["session_timeout_ms"] if rebalance_ms is None else rebalance_ms)
+    if rebalance_ms is None and not is_consumer_protocol:
+        rebalance_ms = values["session_timeout_ms"]
+    group = replace(parsed.consumer.group, rebalance_timeout_ms=rebalance_ms)
     tls: ssl.SSLContext | None = values["ssl_context"]
     return Arguments(
         client=parsed.client,
-        consumer=replace(parsed.consumer, group=group, is_auto_commit=parsed.consumer.is_auto_commit and is_member, stores_resets=True),
+        consumer=replace(
+            parsed.consumer,
+            group=group,
+            is_auto_commit=parsed.consumer.is_auto_commit and is_member,
+            stores_resets=True,
+            creates_topics=True,
+        ),
         assignors=parsed.assignors,
         connect=connect if tls is None else partial(connect, tls=tls),
         records_max=records_max,
@@ -131,14 +191,6 @@ def _with_port(name: str) -> str:
     host, _, port = name.rpartition(":")
     has_port = host and port.isdigit() and (":" not in host or name.startswith("["))
     return name if has_port else f"{name}:{DEFAULT_PORT}"
-
-
-def _check_names(given: Mapping[str, Any]) -> None:
-    for name in given:
-        if name in _REFUSED:
-            raise ValueError(f"{name} is not supported: {_REFUSED[name]}")
-        if name not in DEFAULTS:
-            raise TypeError(f"AsyncConsumer() has no argument {name!r}{did_you_mean(name, DEFAULTS)}")
 
 
 def _strategy(given: Any) -> str:
@@ -165,6 +217,8 @@ def _security(values: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"ssl_context is needed with security_protocol={protocol}: ssl.create_default_context() makes one")
     if protocol not in ("SASL_PLAINTEXT", "SASL_SSL"):
         return {"security.protocol": protocol}
+    if values["sasl_mechanism"] == "GSSAPI":
+        raise ValueError("sasl_mechanism=GSSAPI is not supported: it can be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER")
     if values["sasl_mechanism"] == OAUTHBEARER:
         return {"security.protocol": protocol, "sasl.mechanism": OAUTHBEARER, "oauth_cb": _tokens(values["sasl_oauth_token_provider"])}
     username, password = values["sasl_plain_username"], values["sasl_plain_password"]

@@ -8,10 +8,11 @@ import re
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
-from ottla.client.async_consumer.arguments import parse_arguments
+from ottla.client.async_consumer.arguments import ConsumerArguments, parse_arguments
 from ottla.client.async_consumer.errors import ConsumerStoppedError, IllegalStateError
 from ottla.client.async_consumer.offsets import Lookups, Offsets
 from ottla.client.async_consumer.reader import Many, Reader
@@ -34,7 +35,7 @@ class AsyncConsumer:
     `ottla.client.async_consumer.errors`, and ConsumerStoppedError after `stop`.
     """
 
-    def __init__(self, *topics: str, loop: asyncio.AbstractEventLoop | None = None, **arguments: Any) -> None:
+    def __init__(self, *topics: str, loop: asyncio.AbstractEventLoop | None = None, **arguments: Unpack[ConsumerArguments]) -> None:
         for name, given in (("loop", loop), ("api_version", arguments.get("api_version"))):
             if given is not None:
                 warnings.warn(f"The {name} argument does nothing: leave it out", DeprecationWarning, stacklevel=2)
@@ -46,8 +47,12 @@ class AsyncConsumer:
         self._offsets = Offsets(self._shell, self._lookups)
         self._records_max = parsed.records_max
         self._kind = ""
+        self._topics: frozenset[str] = frozenset()
         if topics:
             self.subscribe(topics)
+
+    def __repr__(self) -> str:
+        return f"<AsyncConsumer {self._engine.described()}{', stopped' if self._shell.is_stopped else ''}>"
 
     async def start(self) -> None:
         """Connect, and with a subscription to topics join the group: until it has given partitions. Raises KafkaConnectionError."""
@@ -80,6 +85,7 @@ class AsyncConsumer:
     def subscribe(self, topics: Iterable[str] = (), pattern: str | None = None, listener: Any = None) -> None:
         """Subscribe to topics, or to all whose names match `pattern`, in place of an earlier subscription.
 
+        With `group_protocol="consumer"` the coordinator knows what matches: in RE2's syntax, and the whole name of a topic.
         `listener` has `on_partitions_revoked` and `on_partitions_assigned`, which may be coroutines.
         """
         if isinstance(topics, str) or not all(isinstance(topic, str) for topic in topics):
@@ -89,16 +95,19 @@ class AsyncConsumer:
             raise TypeError("You should provide either `topics` or `pattern`")
         if listener is not None and not (hasattr(listener, "on_partitions_revoked") and hasattr(listener, "on_partitions_assigned")):
             raise TypeError("listener should be an instance of ConsumerRebalanceListener")
+        is_sent = self._engine.membership.sends_patterns
         try:
-            patterns = [] if pattern is None else [re.compile(pattern)]
+            patterns = [] if pattern is None or is_sent else [re.compile(pattern)]
         except re.error as error:
             raise ValueError(f"{pattern!r} is not a valid pattern: {error}") from error
-        self._set_kind("pattern" if patterns else "topics")
+        regex = pattern if is_sent and pattern is not None else ""
+        self._set_kind("topics" if pattern is None else "pattern")
+        self._topics = frozenset(named)
 
         def subscribe() -> None:
             self._shell.notifier.listener = listener
             self._engine.settle()
-            self._engine.subscribe(named, patterns)
+            self._engine.subscribe(named, patterns, regex)
             self._shell.driver.wake()
 
         self._shell.after_leaving(subscribe)
@@ -109,9 +118,11 @@ class AsyncConsumer:
         self._shell.leave(_UNSUBSCRIBED)
 
     def subscription(self) -> frozenset[str]:
-        """The topics of the subscription; of a pattern, those that match now."""
-        if self._kind not in ("topics", "pattern"):
-            return frozenset()
+        """The topics of the subscription; of a pattern, those that match now; of assigned partitions, theirs."""
+        if self._kind != "pattern":
+            return self._topics if self._kind == "topics" else frozenset(partition.topic for partition in self.assignment())
+        if self._engine.membership.sends_patterns:  # only those that the coordinator gives partitions of are known
+            return frozenset(partition.topic for partition in self.assignment())
         cluster = self._engine.cluster
         return self._engine.subscriptions.matching(cluster.partitions.keys() - cluster.internal)
 
@@ -127,9 +138,9 @@ class AsyncConsumer:
 
         self._shell.after_leaving(assign)
 
-    def assignment(self) -> set[TopicPartition]:
-        """The partitions that are assigned now."""
-        return set(self._engine.subscriptions.partitions) if self._kind else set()
+    def assignment(self) -> AbstractSet[TopicPartition]:
+        """The partitions that are assigned now. As in aiokafka, a `set` where nothing is subscribed, which prints as one."""
+        return frozenset(self._engine.subscriptions.partitions) if self._kind else set()
 
     # Records.
 

@@ -8,24 +8,13 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ottla.client.consumer.decoding import SMALL_BYTES
+from ottla.client.consumer.decoding import SMALL_BYTES, load
 from ottla.client.consumer.plain_columns import decode_plain
 from ottla.client.engine.record_buffer import Columns
 from ottla.client.fetch.fetch_values import FetchedRecords
 from ottla.extras import missing_packages
-from ottla.protocol.model import Header, Record, TopicPartition
-from ottla.protocol.records.batch import encode_batch
 
 _LOG: Final = logging.getLogger("ottla.consumer")
-
-
-def load() -> None:
-    """Load the compiled decoder, and use it once: what is compiled then is kept on the disk, where that is possible."""
-    from ottla.client.consumer.arrow.columns import decode_arrow
-
-    batch = memoryview(bytes(encode_batch([Record(0, 0, b"key", b"value", (Header("name", b"value"),))], base_offset=0)))
-    for columns in decode_arrow(FetchedRecords(TopicPartition("", 0), 0, 1, batch)):
-        columns.headers(0)  # type: ignore[attr-defined]
 
 
 class LoadingDecoder:
@@ -34,12 +23,12 @@ class LoadingDecoder:
     Without the extra `arrow` everything is decoded in plain Python.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, on_loaded: Callable[[], None], load: Callable[[], None] = load) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, on_loaded: Callable[[], None], load: Callable[[], object] = load) -> None:
         self._loop = loop
         self._on_loaded = on_loaded
         self._load = load
         self._has_compiled = not missing_packages("arrow")
-        self._loading: asyncio.Future[None] | None = None
+        self._loading: asyncio.Future[object] | None = None
 
     def __call__(self, fetched: FetchedRecords) -> Iterator[Columns]:
         """The records of a fetch; none may be taken while it `is_loading`."""
@@ -55,7 +44,7 @@ class LoadingDecoder:
         """Whether the thread is not done."""
         return self._loading is not None and not self._loading.done()
 
-    def _loaded(self, loading: "asyncio.Future[None]") -> None:
+    def _loaded(self, loading: "asyncio.Future[object]") -> None:
         error = None if loading.cancelled() else loading.exception()
         if error is not None:
             _LOG.error(

@@ -48,16 +48,22 @@ class IncompatibleBrokerVersion(KafkaError):
     """The broker does not support a request that the consumer needs."""
 
 
-class CommitFailedError(KafkaError):
-    """The partitions may belong to another member already."""
+_REBALANCED: Final = (
+    "the group has rebalanced, and may have assigned the partitions to another member: offsets of this one are not committed any "
+    "more. Heartbeats that were late (code that blocks the event loop), or a longer time between calls than max_poll_interval_ms, end a "
+    "membership"
+)
+_REBALANCING: Final = (
+    "the group is rebalancing, and its coordinator takes no commits until that is over: partitions that this member keeps can be committed "
+    "afterwards, with their next records"
+)
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(
-            "the group has rebalanced, and may have assigned the partitions to another member: offsets of this one are not committed any "
-            "more. Heartbeats that were late (code that blocks the event loop), or a longer time between calls than max_poll_interval_ms, "
-            "end a membership",
-            *args,
-        )
+
+class CommitFailedError(KafkaError):
+    """The group is rebalancing (`is_rebalancing`), or the partitions may belong to another member already."""
+
+    def __init__(self, *args: Any, is_rebalancing: bool = False) -> None:
+        super().__init__(_REBALANCING if is_rebalancing else _REBALANCED, *args)
 
 
 class NoOffsetForPartitionError(KafkaError):

@@ -1,21 +1,24 @@
-"""Offsets in aiokafka's interface: commits, positions, lookups.
+"""Offsets in aiokafka's interface: positions and commits, and what the cluster knows of offsets, by time or committed, and of topics.
 
-Questions to the cluster that are no part of reading: offsets by time, committed offsets, topics. They run in a thread, one at a time.
-
-The thread and its connections are there from the first question until `stop`.
-
-Positions and committed offsets of a consumer in an event loop: seek, commit, and what the cluster knows of them.
+Questions to the cluster that are no part of reading run in threads, one for each that waits. A thread and its connections are there for the
+next question, until one that is cancelled, or `stop`.
 """
 
 import asyncio
+import socket
+import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import Failure
 from ottla.client.async_consumer.errors import (
     CommitFailedError,
+    ConsumerStoppedError,
     IllegalOperation,
     IllegalStateError,
     KafkaConnectionError,
@@ -26,12 +29,12 @@ from ottla.client.async_consumer.errors import (
 )
 from ottla.client.async_consumer.record import OffsetAndTimestamp
 from ottla.client.async_consumer.shell import Shell
-from ottla.client.brokers import Connect
 from ottla.client.consumer.message import key, keys
 from ottla.client.deadlines import DeadlineExceededError
 from ottla.client.engine.commits import NOT_A_MEMBER, Commit
 from ottla.client.engine.values import OffsetAndMetadata
 from ottla.client.errors import ClientError, RequestFailedError, UnknownTopicError
+from ottla.client.network.connection import BrokerConnection
 from ottla.client.settings import ClientSettings
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.model import TopicPartition
@@ -39,49 +42,102 @@ from ottla.protocol.model import TopicPartition
 T = TypeVar("T")
 
 
+class _Ended(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class _Worker:
+    """A thread that asks one question at a time, and keeps its connections for the next one."""
+
+    def __init__(self, settings: ClientSettings, *, connect: Callable[..., BrokerConnection], timeout_ms: int) -> None:
+        self._ended = threading.Event()
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="ottla-consumer-lookup")
+        opened = partial(connect, opening=self._add_socket)
+        self._admin = AdminClient(settings, timeout_ms=timeout_ms, connect=opened, pause=self._pause)
+
+    async def ask(self, call: Callable[[AdminClient], T]) -> T:
+        """The result of `call`, which raises _Ended after `end`."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._ask, call)
+
+    def end(self) -> "Future[None]":
+        """End the thread, which closes its connections before: a question that it waits with fails now."""
+        self._ended.set()
+        for each in list(self._sockets):
+            with suppress(OSError):  # it may be closed
+                each.shutdown(socket.SHUT_RDWR)
+        closed = self._executor.submit(self._admin.close)
+        self._executor.shutdown(wait=False)
+        return closed
+
+    def _ask(self, call: Callable[[AdminClient], T]) -> T:
+        try:
+            return call(self._admin)
+        except ClientError as error:
+            raise (_Ended() if self._ended.is_set() else error) from error
+
+    def _add_socket(self, opened: socket.socket) -> None:
+        self._sockets.add(opened)
+        if self._ended.is_set():
+            raise _Ended
+
+    def _pause(self, seconds: float) -> None:
+        if self._ended.wait(seconds):
+            raise _Ended
+
+
 class Lookups:
     """An admin client for an event loop. `timeout_ms` is the time of each question."""
 
-    def __init__(self, settings: ClientSettings, *, connect: Connect, timeout_ms: int) -> None:
-        self._settings = settings
-        self._connect = connect
-        self._timeout_ms = timeout_ms
-        self._executor: ThreadPoolExecutor | None = None
-        self._admin: AdminClient | None = None
+    def __init__(self, settings: ClientSettings, *, connect: Callable[..., BrokerConnection], timeout_ms: int) -> None:
+        self._new_worker = partial(_Worker, settings, connect=connect, timeout_ms=timeout_ms)
+        self._idle: list[_Worker] = []
+        self._busy: set[_Worker] = set()
 
     async def ask(self, call: Callable[[AdminClient], T]) -> T:
-        """The result of `call`. Raises KafkaTimeoutError without an answer in time, and the error of a refusal."""
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix="ottla-consumer-lookup")
-        return await asyncio.get_running_loop().run_in_executor(self._executor, self._ask, call)
+        """The result of `call`. Raises KafkaTimeoutError without an answer in time, and the error of a refusal.
+
+        Cancelled, it ends the thread that waits for the answer.
+        """
+        worker = self._idle.pop() if self._idle else self._new_worker()
+        self._busy.add(worker)
+        try:
+            answer = await worker.ask(call)
+        except asyncio.CancelledError:
+            worker.end()
+            self._busy.discard(worker)
+            raise
+        except Exception as error:
+            self._set_idle(worker)
+            raise _as_in_aiokafka(error) from error
+        self._set_idle(worker)
+        return answer
 
     async def stop(self) -> None:
-        """Close the connections, and end the thread."""
-        executor, self._executor = self._executor, None
-        if executor is not None:
-            await asyncio.get_running_loop().run_in_executor(executor, self._close)
-            executor.shutdown()
+        """End all threads and their connections. Questions that wait raise ConsumerStoppedError."""
+        workers = [*self._idle, *self._busy]
+        self._idle.clear()
+        self._busy.clear()
+        await asyncio.gather(*[asyncio.wrap_future(worker.end()) for worker in workers])
 
-    def _ask(self, call: Callable[[AdminClient], T]) -> T:
-        if self._admin is None:
-            self._admin = AdminClient(self._settings, timeout_ms=self._timeout_ms, connect=self._connect)
-        try:
-            return call(self._admin)
-        except UnknownTopicError as error:
-            raise UnknownTopicOrPartitionError(str(error)) from error
-        except RequestFailedError as error:
-            raise error_of(error.code, str(error)) from error
-        except DeadlineExceededError as error:
-            raise KafkaTimeoutError(str(error)) from error
-        except ClientError as error:
-            raise KafkaConnectionError(str(error)) from error
-        except PeerError as error:
-            raise KafkaError(str(error)) from error
+    def _set_idle(self, worker: _Worker) -> None:
+        if worker in self._busy:
+            self._busy.remove(worker)
+            self._idle.append(worker)
 
-    def _close(self) -> None:
-        if self._admin is not None:
-            self._admin.close()
-            self._admin = None
+
+def _as_in_aiokafka(error: Exception) -> Exception:
+    if isinstance(error, _Ended):
+        return ConsumerStoppedError()
+    if isinstance(error, UnknownTopicError):
+        return UnknownTopicOrPartitionError(str(error))
+    if isinstance(error, RequestFailedError):
+        return error_of(error.code, str(error))
+    if isinstance(error, DeadlineExceededError):
+        return KafkaTimeoutError(str(error))
+    if isinstance(error, ClientError):
+        return KafkaConnectionError(str(error))
+    return KafkaError(str(error)) if isinstance(error, PeerError) else error
 
 
 class Offsets:
@@ -118,7 +174,7 @@ class Offsets:
         self._shell.driver.wake()
         await self._shell.wait_until(lambda: commit.is_done, float("inf"))
         if commit.error in NOT_A_MEMBER:
-            raise CommitFailedError
+            raise CommitFailedError(is_rebalancing=commit.error is ErrorCode.REBALANCE_IN_PROGRESS)
         if commit.error is not ErrorCode.NONE:
             raise error_of(commit.error)
 
@@ -167,7 +223,7 @@ class Offsets:
     async def list_offsets(self, partitions: Iterable[Any], timestamp: int) -> dict[TopicPartition, int]:
         """The first offset (EARLIEST), or the end (LATEST), of each partition."""
         wanted = dict.fromkeys(keys(partitions), timestamp)
-        found = await self._lookups.ask(lambda admin: admin.offsets_for_times(wanted))
+        found = await self._lookups.ask(lambda admin: admin.offsets_for_times(wanted, creates_topics=True))
         return {partition: listed.offset for partition, listed in found.items()}
 
     async def offsets_for_times(self, timestamps: Mapping[Any, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -176,7 +232,7 @@ class Offsets:
         for partition, timestamp in wanted.items():
             if timestamp < 0:
                 raise ValueError(f"The target time for partition {partition} is {timestamp}. The target time cannot be negative.")
-        found = await self._lookups.ask(lambda admin: admin.offsets_for_times(wanted))
+        found = await self._lookups.ask(lambda admin: admin.offsets_for_times(wanted, creates_topics=True))
         return {
             partition: None if listed.offset < 0 else OffsetAndTimestamp(listed.offset, listed.timestamp_ms)
             for partition, listed in found.items()

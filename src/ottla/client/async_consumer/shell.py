@@ -108,7 +108,8 @@ class Shell:
         failure = self.engine.poll(self.now_ms(), is_processed=is_processed)
         self.run_steps()
         if isinstance(failure, ErrorCode):
-            raise error_of(failure)
+            text = self.engine.membership.failure_text
+            raise error_of(failure) if text is None else error_of(failure, text)
         if failure is not None:
             raise KafkaError(str(failure)) from failure
 

@@ -1,17 +1,31 @@
 """`ottla.Consumer`: confluent-kafka's consumer, in Python, by the classic protocol.
 
 Its application's thread runs callbacks, takes records and commits; the network is the business of `driver`, in a thread of its own, and the
-decisions are those of the engine (`client.engine`).
+decisions are those of the engine (`client.engine`). What changes the engine is `_uninterrupted`: see `calls`.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial, wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 from ottla.client.consumer import decoding
-from ottla.client.consumer.conversions import given, offset_of, position_of, refusal_of, results_of, split_topics, starts, with_offsets
+from ottla.client.consumer.calls import Calls
+from ottla.client.consumer.conversions import (
+    given,
+    names_and_patterns,
+    offset_of,
+    one_regex,
+    position_of,
+    refusal_of,
+    results_of,
+    split_topics,
+    starts,
+    with_offsets,
+)
 from ottla.client.consumer.driver import Driver
 from ottla.client.consumer.exchange import RANDOM, new_engine
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException, exception
@@ -21,6 +35,7 @@ from ottla.client.consumer.polling import MessageProcessing, Poller
 from ottla.client.consumer.properties import parse_properties
 from ottla.client.engine.commits import Commit
 from ottla.client.engine.rebalances import Callback
+from ottla.client.engine.values import OffsetAndMetadata
 from ottla.client.errors import AuthenticationError
 from ottla.client.network.connector import connect
 from ottla.extras import require
@@ -30,12 +45,26 @@ from ottla.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     import pyarrow
 
+    from ottla.client.consumer.arrow_polling import TakenRecords
+
 Listener = Callable[["Consumer", list[TopicPartition]], Any]
 MESSAGES_MAX: Final = 1_000_000
 """Most messages of one `consume`, as in confluent-kafka."""
 CLOSE_MS: Final = 30_000
 _UNSUBSCRIBED: Final = "the consumer unsubscribed from all topics"
 _CLOSED: Final = "the consumer is being closed"
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _uninterrupted(method: "Callable[Concatenate[Consumer, P], T]") -> "Callable[Concatenate[Consumer, P], T]":
+    """A method in which no signal's handler raises: it ends, even if the application does not wait for it any more."""
+
+    @wraps(method)
+    def call(self: "Consumer", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._calls.run(lambda: method(self, *args, **kwargs))
+
+    return cast("Callable[Concatenate[Consumer, P], T]", call)
 
 
 class Consumer:
@@ -59,15 +88,29 @@ class Consumer:
         self._lookups = Lookups(parsed)
         self._listeners: dict[str, Listener | None] = {}
         self._in_callback: str | None = None
-        self._is_closed = False
+        self._due: Callable[[], Any] | None = None
+        self._is_closed = self._is_over = False
         engine = new_engine(parsed.consumer, parsed.assignors, decoding.decoder())
         self._engine = engine
         self._driver = Driver(engine, parsed.client, connect=connect, rng=RANDOM.random, reporting=parsed.reporting)
         self._condition = self._driver.condition
-        self._poller = Poller(engine, self._driver, use=self._use, run_callbacks=self._run_callbacks, raise_failures=self._raise_failures)
+        self._calls = Calls(self._driver.lock, self._driver.notify)
+        self._poller = Poller(
+            engine,
+            self._driver,
+            self._calls,
+            use=self._use,
+            find_callback=self._find_callback,
+            run_callback=self._run_callback,
+            raise_failures=self._raise_failures,
+        )
         is_plain = not (parsed.deserializers or parsed.interceptors)
         self._records = self._poller if is_plain else MessageProcessing(self._poller, parsed.deserializers, parsed.interceptors)
         self._driver.start()
+        self._calls.start()
+
+    def __repr__(self) -> str:
+        return f"<Consumer {self._engine.described()}{', closed' if self._is_closed else ''}>"
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +122,11 @@ class Consumer:
         """Every message, endlessly; errors are raised as KafkaException, ends of partitions are left out."""
         while True:
             message = self.poll()
-            error = None if message is None else message.error()
+            try:
+                error = None if message is None else message.error()
+            except BaseException:  # of a signal's handler
+                self._poller.hand_back([] if message is None else [message])
+                raise
             if error is not None and error != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
             if message is not None and error is None:
@@ -97,29 +144,47 @@ class Consumer:
     ) -> None:
         """Subscribe to topics, and to patterns: names that begin with "^". The listeners are called by `poll` and `consume`.
 
+        With group.protocol=consumer the coordinator knows what a pattern matches: in RE2's syntax, and the whole name of a topic.
+
         Without `on_lost`, `on_revoke` gets lost partitions, too.
         """
         for name, listener in {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}.items():
             if listener is not None and not callable(listener):
                 raise TypeError(f"{name} expects a callable")
-        named, patterns = split_topics(topics)
-        with self._use():
-            self._listeners = {"assigned": on_assign, "revoked": on_revoke, "lost": on_lost or on_revoke}
-            self._engine.subscribe(named, patterns)
+        listeners = {"assigned": on_assign, "revoked": on_revoke, "lost": on_lost or on_revoke}
+        if self._properties.consumer.group.is_consumer_protocol:
+            names, texts = names_and_patterns(topics)
+            self._subscribe(listeners, names, [], one_regex(texts))
+        else:
+            self._subscribe(listeners, *split_topics(topics))
         self._driver.wake()
+
+    @_uninterrupted
+    def _subscribe(
+        self, listeners: dict[str, Listener | None], topics: list[str], patterns: list[re.Pattern[str]], regex: str = ""
+    ) -> None:
+        with self._use():
+            self._listeners = listeners
+            self._engine.subscribe(topics, patterns, regex)
 
     def unsubscribe(self) -> None:
         """Give up all partitions and leave the group; the listeners are called."""
-        with self._use():
-            self._engine.leave(_UNSUBSCRIBED, self._driver.now_ms())
+        self._leave()
         self._run_steps(self._driver.now_ms() + self._properties.consumer.api_timeout_ms)
 
+    @_uninterrupted
+    def _leave(self) -> None:
+        with self._use():
+            self._engine.leave(_UNSUBSCRIBED, self._driver.now_ms())
+
+    @_uninterrupted
     def assign(self, partitions: Sequence[Any]) -> None:
         """Read exactly these partitions, from their offsets (without one: from the committed offset)."""
         with self._use():
             self._engine.assign(starts(partitions), is_ready=self._in_callback is None)
         self._driver.wake()
 
+    @_uninterrupted
     def incremental_assign(self, partitions: Sequence[Any]) -> None:
         """Read these partitions, too. In `on_assign` they may be those that it gets, with other offsets."""
         with self._use():
@@ -130,6 +195,7 @@ class Consumer:
             self._engine.incremental_assign(starts(partitions), is_ready=self._in_callback is None)
         self._driver.wake()
 
+    @_uninterrupted
     def incremental_unassign(self, partitions: Sequence[Any]) -> None:
         """Read these partitions no more."""
         with self._use():
@@ -139,11 +205,13 @@ class Consumer:
                     raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
             self._engine.unassign(keys(partitions))
 
+    @_uninterrupted
     def unassign(self) -> None:
         """Read no partition any more."""
         with self._use():
             self._engine.unassign(list(self._engine.subscriptions.partitions))
 
+    @_uninterrupted
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are assigned now, each with the offset that it was assigned with (OFFSET_STORED where that was none)."""
         with self._use():
@@ -175,14 +243,21 @@ class Consumer:
         them. Raises MissingExtraError without the extra `arrow`.
         """
         require("arrow")
+        count = max_records or self._properties.records_max
+        if count is not None and count < 0:
+            raise ValueError(f"max_records must be positive, not {max_records}")
+        taken = self._taken_records(count, include_headers=include_headers)
+        self._poller.collect(taken, timeout)
+        batch = taken.batch()
+        self._poller.confirm()
+        return batch
+
+    @_uninterrupted
+    def _taken_records(self, count: int | None, *, include_headers: bool) -> "TakenRecords":
+        # The import takes a second, and would swallow what a signal's handler raises.
         from ottla.client.consumer.arrow_polling import ROWS_MAX, TakenRecords
 
-        count = max_records or self._properties.records_max or ROWS_MAX
-        if count < 0:
-            raise ValueError(f"max_records must be positive, not {max_records}")
-        taken = TakenRecords(count, include_headers=include_headers)
-        self._poller.collect(taken, timeout)
-        return taken.batch()
+        return TakenRecords(count or ROWS_MAX, include_headers=include_headers)
 
     def wakeup(self) -> None:
         """Let the call that waits raise WakeupException, or the next one: a poll, or a commit that is waited for (Java's method).
@@ -191,6 +266,7 @@ class Consumer:
         """
         self._poller.wakeup()
 
+    @_uninterrupted
     def seek(self, partition: Any) -> None:
         """Continue an assigned partition at the offset of `partition`."""
         with self._use():
@@ -208,6 +284,7 @@ class Consumer:
         """End `pause`."""
         self._pause(partitions, False)
 
+    @_uninterrupted
     def _pause(self, partitions: Sequence[Any], is_paused: bool) -> None:
         with self._use():
             assigned = self._engine.subscriptions.partitions
@@ -225,48 +302,64 @@ class Consumer:
         KafkaException when nothing was committed, with `_TIMED_OUT` where that is not known: the coordinator may still answer.
         """
         wanted = given(message, offsets)
-        with self._use(keeps_run=wanted is not None):
-            found = self._engine.subscriptions.uncommitted() if wanted is None else with_offsets(wanted)
-            if not found and not asynchronous:
-                raise exception(KafkaError._NO_OFFSET, "Commit failed")
-            timeout_ms = self._properties.consumer.api_timeout_ms if timeout is None else timeout * 1000
-            ends_ms = self._driver.now_ms() + timeout_ms
-            retry_until_ms = None if asynchronous else ends_ms
-            commit = self._engine.commits.commit(Commit(found, retry_until_ms=retry_until_ms, is_reported=asynchronous))
-            self._driver.wake()
-            if asynchronous:
-                return None
-            while not commit.is_done:
-                self._poller.raise_wakeup()
-                self._raise_driver_failure()
-                wait_ms = ends_ms - self._driver.now_ms()
-                if timeout is not None and wait_ms <= 0:
-                    raise exception(KafkaError._TIMED_OUT, "Commit failed")
-                self._condition.wait(1.0 if timeout is None else wait_ms / 1000)
+        self._check_open()
+        found = self._uncommitted() if wanted is None else with_offsets(wanted)
+        if not found and not asynchronous:
+            raise exception(KafkaError._NO_OFFSET, "Commit failed")
+        ends_ms = self._driver.now_ms() + (self._properties.consumer.api_timeout_ms if timeout is None else timeout * 1000)
+        is_waited_for = not asynchronous
+        commit = Commit(
+            found, retry_until_ms=ends_ms if is_waited_for else None, outlasts_rebalances=is_waited_for, is_reported=asynchronous
+        )
+        with self._driver.lock:
+            self._engine.commits.commit(commit)
+        self._driver.wake()
+        if asynchronous:
+            return None
+        self._wait_for(commit, None if timeout is None else ends_ms)
         self._intercept(commit)
         results = results_of(commit)
         if all(each.error is not None for each in results):
             raise KafkaException(KafkaError(commit.error, f"Commit failed: {KafkaError(commit.error).str()}"))
         return results
 
+    @_uninterrupted
+    def _uncommitted(self) -> dict[model.TopicPartition, OffsetAndMetadata]:
+        with self._use():
+            return self._engine.subscriptions.uncommitted()
+
+    @_uninterrupted
+    def _wait_for(self, commit: Commit, ends_ms: float | None) -> None:
+        with self._condition:
+            while not (commit.is_done or self._calls.is_abandoned):
+                self._poller.raise_wakeup()
+                self._raise_driver_failure()
+                wait_ms = 1_000.0 if ends_ms is None else ends_ms - self._driver.now_ms()
+                if wait_ms <= 0:
+                    raise exception(KafkaError._TIMED_OUT, "Commit failed")
+                self._condition.wait(wait_ms / 1000)
+
     def store_offsets(self, message: Any = None, offsets: Sequence[Any] | None = None) -> None:
         """Store the offset behind `message`, or `offsets`, for the next commit. Needs enable.auto.offset.store=false."""
         wanted = given(message, offsets)
         if wanted is None:
             raise ValueError("expected either message or offsets")
-        with self._use(keeps_run=True):
+        self._check_open()
+        with self._driver.lock:  # each offset is one step
             if self._properties.consumer.stores_offsets:
                 raise exception(KafkaError._INVALID_ARG, "StoreOffsets failed (enable.auto.offset.store must be false)")
             self._check_assigned(list(wanted), "StoreOffsets failed", KafkaError._STATE)
             for partition, offset in wanted.items():
                 self._engine.subscriptions.partitions[partition].stored = offset
 
+    @_uninterrupted
     def position(self, partitions: Sequence[Any]) -> list[TopicPartition]:
         """The offset of the next message of each partition, OFFSET_INVALID where it is not known."""
         with self._use():
             assigned = self._engine.subscriptions.partitions
             return [position_of(each, assigned.get(each)) for each in keys(partitions)]
 
+    @_uninterrupted
     def lag(self) -> dict[TopicPartition, int | None]:
         """How many offsets each assigned partition has behind its position, as the last fetch saw it; None before that.
 
@@ -290,9 +383,11 @@ class Consumer:
 
     def get_watermark_offsets(self, partition: Any, timeout: float | None = None, cached: bool = False) -> tuple[int, int] | None:
         """The first offset of a partition and the one behind its end; `cached`: as the last fetch had them, OFFSET_INVALID before it."""
-        if not cached:
-            self._check_open()
-            return self._lookups.watermarks(partition, timeout)
+        self._check_open()
+        return self._cached_watermarks(partition) if cached else self._lookups.watermarks(partition, timeout)
+
+    @_uninterrupted
+    def _cached_watermarks(self, partition: Any) -> tuple[int, int]:
         with self._use():
             state = self._engine.subscriptions.partitions.get(key(partition))
             if state is None or state.high_watermark < 0:
@@ -311,16 +406,22 @@ class Consumer:
         self._check_open()
         return self._lookups.cluster([], timeout).cluster_id
 
+    @_uninterrupted
     def memberid(self) -> str | None:
         """The member's id, None outside of the group."""
         with self._use():
             return self._engine.membership.member_id or None
 
+    @_uninterrupted
     def generation_id(self) -> int:
-        """The group's generation of which this is a member, -1 outside of the group (Java: `groupMetadata().generationId()`)."""
+        """The group's generation of which this is a member, -1 outside of the group (Java: `groupMetadata().generationId()`).
+
+        With group.protocol=consumer it is the member's epoch.
+        """
         with self._use():
             return self._engine.membership.generation
 
+    @_uninterrupted
     def consumer_group_metadata(self) -> bytes:
         """The member as a transactional producer of confluent-kafka takes it (`send_offsets_to_transaction`)."""
         with self._use():
@@ -337,6 +438,7 @@ class Consumer:
         self._driver.links.set_credentials(username, password)
         self._lookups.set_credentials(username, password)
 
+    @_uninterrupted
     def metrics(self) -> dict[str, float]:
         """All metrics by name (docs/consumer.md); times in milliseconds, NaN where there is no value yet."""
         with self._use():
@@ -344,29 +446,42 @@ class Consumer:
 
     def close(self) -> None:
         """Commit (with enable.auto.commit), give up all partitions, leave the group, and close all connections."""
-        if self._is_closed:
+        if self._is_over:
             return
         try:
             ends_ms = self._driver.now_ms() + CLOSE_MS
-            if self._driver.failure is None and self._driver.refusal is None:
-                with self._use():
-                    self._engine.close(_CLOSED, self._driver.now_ms())
+            if not self._is_closed and self._driver.failure is None and self._driver.refusal is None:
+                self._begin_close()
                 self._run_steps(ends_ms)
         finally:
+            # An interrupted close goes on when it is called again.
             self._is_closed = True
-            self._driver.stop()
-            self._engine.settle()
+            self._stop()
+            self._calls.stop()
             self._properties.interceptors.close()
+            self._is_over = True
+
+    @_uninterrupted
+    def _begin_close(self) -> None:
+        with self._use():
+            self._engine.close(_CLOSED, self._driver.now_ms())
+
+    @_uninterrupted
+    def _stop(self) -> None:
+        self._driver.stop()
+        with self._condition:
+            self._engine.settle()
+            self._condition.notify_all()
 
     # What the methods share.
 
     @contextmanager
-    def _use(self, *, keeps_run: bool = False) -> Iterator[None]:
-        """The engine for one thread, with positions behind what the application has got; `keeps_run`: they do not matter."""
+    def _use(self) -> Iterator[None]:
+        """The engine for one thread, with positions behind what the application has got."""
         self._check_open()
         with self._condition:
-            if not keeps_run:
-                self._engine.settle()
+            self._engine.settle()
+            self._poller.take_back()
             yield
 
     def _check_open(self) -> None:
@@ -375,63 +490,68 @@ class Consumer:
 
     def _run_steps(self, ends_ms: float) -> None:
         """Wait until partitions are given up and LeaveGroup is answered, and run the callbacks of this."""
-        with self._condition:
-            while self._driver.now_ms() < ends_ms and self._driver.failure is None:
-                if self._run_callbacks(self._driver.now_ms(), with_notices=False):
-                    continue
-                self._driver.wake()
-                if self._driver.has_left:
-                    return
-                self._condition.wait(0.05)
+        while self._take_steps(ends_ms):
+            self._run_callback()
 
-    def _run_callbacks(self, now_ms: float, *, with_notices: bool = True) -> bool:
-        """Run the next callback, without the lock: whether there was one. `with_notices`: of those that no rebalance waits for, too."""
-        callback = self._engine.next_callback(now_ms) if self._in_callback is None else None
-        if callback is None:
-            return (with_notices and self._run_notice()) or (bool(self._engine.commits.finished) and self._run_commit_callbacks())
-        self._driver.wake()
-        listener = self._listeners.get(callback.kind)
-        if listener is not None:
-            self._call(callback, listener)
-        return True
+    @_uninterrupted
+    def _take_steps(self, ends_ms: float) -> bool:
+        """Whether a callback has to run before they go on."""
+        driver = self._driver
+        with self._condition:
+            while driver.now_ms() < ends_ms and driver.failure is None and not self._calls.is_abandoned:
+                if self._find_callback(driver.now_ms(), with_notices=False):
+                    return True
+                driver.wake()
+                if driver.has_left:
+                    break
+                self._condition.wait(0.05)
+        return False
+
+    def _find_callback(self, now_ms: float, *, with_notices: bool = True) -> bool:
+        """Whether a callback is due, for `_run_callback`. `with_notices`: one that no rebalance waits for, too."""
+        while self._due is None and self._in_callback is None and (callback := self._engine.next_callback(now_ms)) is not None:
+            self._driver.wake()
+            listener = self._listeners.get(callback.kind)
+            if listener is not None:
+                self._due = partial(self._call, callback, listener)
+        if self._due is None and with_notices:
+            self._due = self._next_notice()
+        if self._due is None and self._engine.commits.finished:
+            if self._properties.on_commit is None and not self._properties.interceptors:
+                self._engine.commits.finished.clear()
+            else:
+                self._due = self._run_commit_callbacks
+        return self._due is not None
+
+    def _run_callback(self) -> None:
+        """Run the callback that is due, without the lock."""
+        due, self._due = self._due, None
+        if due is not None:
+            due()
 
     def _call(self, callback: Callback, listener: Listener) -> None:
         self._in_callback = callback.kind
-        self._condition.release()
         try:
             listener(self, [TopicPartition(*each) for each in callback.partitions])
         finally:
-            self._condition.acquire()
             self._in_callback = None
 
-    def _run_notice(self) -> bool:
-        """Run error_cb, throttle_cb or stats_cb, without the lock: whether there was a notice for them."""
+    def _next_notice(self) -> Callable[[], Any] | None:
+        """What calls error_cb, throttle_cb or stats_cb, if there is a notice for them."""
         monitor = self._driver.monitor
         notice = None if monitor is None or self._in_callback is not None else monitor.next_notice(time.time_ns() / 1e9)
         if notice is None:
-            return False
+            return None
         callback, argument = notice
-        self._condition.release()
-        try:
-            callback(argument)
-        finally:
-            self._condition.acquire()
-        return True
+        return partial(callback, argument)
 
-    def _run_commit_callbacks(self) -> bool:
-        finished, self._engine.commits.finished = self._engine.commits.finished, []
-        on_commit = self._properties.on_commit
-        if on_commit is None and not self._properties.interceptors:
-            return False
-        self._condition.release()
-        try:
-            for commit in finished:
-                self._intercept(commit)
-                if on_commit is not None:
-                    on_commit(None if commit.error is ErrorCode.NONE else KafkaError(commit.error), results_of(commit))
-        finally:
-            self._condition.acquire()
-        return True
+    def _run_commit_callbacks(self) -> None:
+        finished, on_commit = self._engine.commits.finished, self._properties.on_commit
+        while finished:
+            commit = finished.pop(0)
+            self._intercept(commit)
+            if on_commit is not None:
+                on_commit(None if commit.error is ErrorCode.NONE else KafkaError(commit.error), results_of(commit))
 
     def _intercept(self, commit: Commit) -> None:
         committed = [each for each in results_of(commit) if each.error is None]
@@ -441,12 +561,14 @@ class Consumer:
     def _raise_failures(self, failure: ErrorCode | Exception | None) -> None:
         self._raise_driver_failure()
         if isinstance(failure, ErrorCode):
-            is_fatal = failure is ErrorCode.FENCED_INSTANCE_ID
-            raise KafkaException(KafkaError(failure, refusal_of(failure, self._properties.consumer.group), fatal=is_fatal))
+            membership = self._engine.membership
+            text = refusal_of(failure, self._properties.consumer.group) or membership.failure_text
+            raise KafkaException(KafkaError(failure, text, fatal=membership.is_over))
         if failure is not None:
             raise KafkaException(KafkaError(KafkaError._FAIL, str(failure))) from failure
 
     def _raise_driver_failure(self) -> None:
+        self._check_open()  # a handler of a signal may have closed it
         driver = self._driver
         if driver.failure is not None:
             raise KafkaException(

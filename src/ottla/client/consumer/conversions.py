@@ -1,10 +1,7 @@
-"""From the application's values to the engine's and back.
+"""From the application's values in confluent-kafka's interface to the engine's and back, and sentences for a coordinator's refusals.
 
-What a coordinator's refusal of a member means for its settings: sentences for errors that a broker gives as a code alone.
-
-Topics and patterns of a subscription, as confluent-kafka takes them: a name that begins with "^" is a regular expression.
-
-The engine's values and what an application of confluent-kafka's interface gives and gets for them.
+A topic of a subscription that begins with "^" is a regular expression. A refusal that the broker gives as a code alone is explained by the
+settings that it concerns.
 """
 
 import re
@@ -36,20 +33,42 @@ def refusal_of(code: ErrorCode, settings: GroupSettings) -> str | None:
             )
         case ErrorCode.FENCED_INSTANCE_ID:
             return f"{group}: another consumer has joined with group.instance.id={settings.instance_id}: each needs one of its own"
+        case ErrorCode.UNRELEASED_INSTANCE_ID:
+            return (
+                f"{group}: another member has group.instance.id={settings.instance_id}, or its session has not ended yet: each consumer"
+                " needs one of its own"
+            )
         case ErrorCode.GROUP_MAX_SIZE_REACHED:
-            return f"{group}: it has as many members as the broker's group.max.size allows"
+            name = "group.consumer.max.size" if settings.is_consumer_protocol else "group.max.size"
+            return f"{group}: it has as many members as the broker's {name} allows"
         case _:
             return None
 
 
-def split_topics(topics: Sequence[str]) -> tuple[list[str], list[re.Pattern[str]]]:
-    """Names and patterns. Raises TypeError for something else than a list of texts, KafkaException for a malformed pattern."""
+def one_regex(patterns: Sequence[str]) -> str:
+    """A pattern that matches what any of these does, as librdkafka makes it; "" for none."""
+    return patterns[0] if len(patterns) == 1 else "|".join(f"({each})" for each in patterns)
+
+
+def names_and_patterns(topics: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names, and patterns as texts.
+
+    Raises TypeError for something else than a list of texts, UnicodeEncodeError for text that is not UTF-8 (as confluent-kafka does), and
+    KafkaException where there is none.
+    """
     if isinstance(topics, str) or not all(isinstance(topic, str) for topic in topics):
         raise TypeError("expected list of topic unicode strings")
+    "".join(topics).encode()
     if not topics:
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "Failed to set subscription: there is no topic; unsubscribe() ends one"))
+    return [topic for topic in topics if not topic.startswith("^")], [topic for topic in topics if topic.startswith("^")]
+
+
+def split_topics(topics: Sequence[str]) -> tuple[list[str], list[re.Pattern[str]]]:
+    """Names and patterns. Raises what `names_and_patterns` does, and KafkaException for a malformed pattern."""
+    names, patterns = names_and_patterns(topics)
     try:
-        return [topic for topic in topics if not topic.startswith("^")], [re.compile(topic) for topic in topics if topic.startswith("^")]
+        return names, [re.compile(each) for each in patterns]
     except re.error as error:
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"Failed to set subscription: {error}")) from error
 

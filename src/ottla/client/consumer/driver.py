@@ -1,7 +1,8 @@
 """The background thread of a consumer: connections, heartbeats and prefetching go on while the application works (KIP-62).
 
-The engine is shared by this thread and the application's, under `condition`, which is notified when the application may have something to
-do. It decides nothing.
+The engine is shared by this thread and those of the application, under `condition`, which is notified when the application may have
+something to do. In the main thread, where handlers of signals raise, only `lock` may be used, and only for one step that changes the
+engine: see `calls`. It decides nothing.
 """
 
 import select
@@ -32,7 +33,8 @@ class Driver(Exchange):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(engine, settings, connect=connect, rng=rng, clock=clock, wake=self.wake, reporting=reporting)
-        self.condition = threading.Condition()
+        self.lock = threading.RLock()
+        self.condition = threading.Condition(self.lock)
         self.failure: BaseException | None = None
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._wake_receiver.setblocking(False)
@@ -89,6 +91,8 @@ class Driver(Exchange):
         """Send what is due, wait for the brokers, and report what came."""
         with self.condition:
             self.send_due()
+            if self.engine.membership.failure is not None:
+                self.condition.notify_all()  # an assignor failed where JoinGroup asks it for user data
             wait_ms = self.wait_ms()
         self.write_log()
         self.stalls.waits(wait_ms)

@@ -1,10 +1,7 @@
 """Errors in confluent-kafka's interface: codes, KafkaError, KafkaException.
 
-Kafka's and librdkafka's error codes, by the names and with the texts of confluent-kafka, so that programs that use them go on working.
-
-Codes from -1 up are Kafka's own, those below are the client's.
-
-`KafkaError` and `KafkaException`, as confluent-kafka has them: an error is a value with a code, and the argument of the exception.
+Codes have the names and the texts of confluent-kafka, so that programs that use them go on working; those from -1 up are Kafka's own, those
+below are the client's. An error is a value with a code, and the argument of the exception.
 """
 
 from typing import Any, Final, TypeAlias

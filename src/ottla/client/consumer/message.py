@@ -163,12 +163,20 @@ class Message:
         """The record's offset."""
         return self._columns.offsets[self._row]  # type: ignore[no-any-return]
 
-    def key(self) -> Any:
-        """The key, None for null; bytes, or what the deserialiser made of them."""
+    def key(self) -> bytes | None:
+        """The key, None for null. With a deserialiser it is what `deserialized_key` gives, which has no certain type."""
+        return self._columns.keys[self._row]  # type: ignore[no-any-return]
+
+    def value(self) -> bytes | None:
+        """The value, None for null. With a deserialiser it is what `deserialized_value` gives, which has no certain type."""
+        return self._columns.values[self._row]  # type: ignore[no-any-return]
+
+    def deserialized_key(self) -> Any:
+        """The key as `key.deserializer` made it."""
         return self._columns.keys[self._row]
 
-    def value(self) -> Any:
-        """The value, None for null; bytes, or what the deserialiser made of them."""
+    def deserialized_value(self) -> Any:
+        """The value as `value.deserializer` made it."""
         return self._columns.values[self._row]
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
@@ -195,9 +203,6 @@ class Message:
     def delivery_count(self) -> int | None:
         """How often a share group has delivered the record: None, for a consumer."""
         return None
-
-    deserialized_key, deserialized_value = key, value
-    """confluent-kafka's names for what deserialisers made."""
 
     def set_topic(self, topic: str | None) -> None:
         """Replace the topic's name."""
@@ -242,6 +247,11 @@ class Message:
 
     def __len__(self) -> int:
         return len(self.value() or b"")
+
+    def __repr__(self) -> str:
+        error = self.error()
+        what = f"key={self.key()!r:.60}, value={self.value()!r:.100}" if error is None else f"error={error!r}"
+        return f"Message(topic={self.topic()!r}, partition={self.partition()}, offset={self.offset()}, {what})"
 
 
 def _fields(message: Message) -> tuple[Any, ...]:

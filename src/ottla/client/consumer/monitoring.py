@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
+from math import sqrt
 from typing import Any, Final, NamedTuple
 
 from ottla.client.addresses import Address
@@ -28,7 +29,15 @@ from ottla.client.engine.values import (
     Request,
 )
 from ottla.client.errors import AuthenticationError, UnsupportedBrokerError
-from ottla.client.membership.values import FindCoordinator, Heartbeat, JoinGroup, LeaveGroup, MemberState, SyncGroup
+from ottla.client.membership.values import (
+    ConsumerGroupHeartbeat,
+    FindCoordinator,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    MemberState,
+    SyncGroup,
+)
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import TopicPartition
 
@@ -63,7 +72,8 @@ CONTEXTS: Final = (
     *("consumer", "admin", "eos", "mock", "assignor", "conf", "telemetry", "all"),
 )
 """librdkafka's words for `debug`."""
-_GROUP_REQUESTS: Final = (FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetFetch)
+_MEMBERS_REQUESTS: Final = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat)
+_GROUP_REQUESTS: Final = (FindCoordinator, *_MEMBERS_REQUESTS, OffsetCommit, OffsetFetch)
 _DEBUGGED: Final[dict[str, tuple[type, ...]]] = {
     "cgrp": _GROUP_REQUESTS,
     "consumer": _GROUP_REQUESTS,
@@ -73,11 +83,24 @@ _DEBUGGED: Final[dict[str, tuple[type, ...]]] = {
     "protocol": (object,),
     "all": (object,),
 }
+_COUNTED: Final = (*_GROUP_REQUESTS, Fetch, ListOffsets, Metadata)
+# Of a producer, or of librdkafka's own buffers and threads: there is nothing to count.
+_NO_BROKER_FIGURES: Final = dict.fromkeys(
+    ("outbuf_cnt", "outbuf_msg_cnt", "waitresp_msg_cnt", "txretries", "rxcorriderrs", "rxpartial", "zbuf_grow", "buf_grow", "wakeups"), 0
+)
+_NO_PARTITION_FIGURES: Final = dict.fromkeys(
+    (
+        *("msgq_cnt", "msgq_bytes", "xmit_msgq_cnt", "xmit_msgq_bytes", "txmsgs", "txbytes", "rx_ver_drops"),
+        *("msgs_inflight", "next_ack_seq", "next_err_seq", "acked_msgid"),
+    ),
+    0,
+)
 _JOIN_STATES: Final = {
     MemberState.UNJOINED: "init",
     MemberState.PREPARING_REBALANCE: "wait-join",
     MemberState.COMPLETING_REBALANCE: "wait-sync",
     MemberState.STABLE: "steady",
+    MemberState.RECONCILING: "wait-assign-call",
 }
 
 
@@ -173,6 +196,9 @@ class Monitor:
         has_statistics = reporting.stats_cb is not None and reporting.statistics_interval_ms > 0
         self.statistics_ms = self._started_ms + reporting.statistics_interval_ms if has_statistics else None
         self._group_state, self._group_state_ms = "", self._started_ms
+        self._rebalance_reason = ""
+        self._metadata_ms = self._started_ms
+        self._topics_since_ms: dict[str, float] = {}
 
     # The network's side.
 
@@ -199,6 +225,8 @@ class Monitor:
         broker.sent_bytes += size_bytes
         broker.sent_ms = self._now_ms()
         broker.requests[type(request).__name__] += 1
+        if isinstance(request, JoinGroup):
+            self._rebalance_reason = request.reason
         self._debug_request(address, "sent", request, size_bytes)
 
     def received(self, address: Address, request: Request, body: memoryview, round_trip_ms: float) -> None:
@@ -209,11 +237,13 @@ class Monitor:
         broker.received_bytes += len(body)
         broker.received_ms = self._now_ms()
         broker.round_trips_ms.append(round_trip_ms)
+        if isinstance(request, Metadata):
+            self._metadata_ms = broker.received_ms
         self._debug_request(address, "received", request, len(body))
         throttle_ms = int.from_bytes(body[:4], "big", signed=True)
         broker.throttled_ms.append(throttle_ms)
         if self._reporting.throttle_cb is not None and (throttle_ms > 0 or broker.is_throttled):
-            event = ThrottleEvent(f"{address.host}:{address.port}/{self._id_text(address)}", self._broker_id(address), throttle_ms / 1000)
+            event = ThrottleEvent(f"{address.host}:{address.port}", self._broker_id(address), throttle_ms / 1000)
             self.notices.append((self._reporting.throttle_cb, event))
         broker.is_throttled = throttle_ms > 0
 
@@ -309,7 +339,7 @@ class Monitor:
                 **dict.fromkeys(("msg_cnt", "msg_size", "msg_max", "msg_size_max", "simple_cnt", "txmsgs", "txmsg_bytes"), 0),
                 "metadata_cache_cnt": len(self._engine.cluster.partitions),
                 "brokers": {broker["name"]: broker for broker in brokers},
-                "topics": self._topic_statistics(),
+                "topics": self._topic_statistics(now_ms),
                 "cgrp": self._group_statistics(metrics, now_ms),
                 "tx": sum(broker["tx"] for broker in brokers),
                 "tx_bytes": sum(broker["txbytes"] for broker in brokers),
@@ -332,7 +362,7 @@ class Monitor:
             "source": "configured" if broker_id < 0 else "learned",
             "state": broker.state,
             "stateage": _micros(now_ms - broker.state_since_ms),
-            "outbuf_cnt": 0,
+            **_NO_BROKER_FIGURES,
             "waitresp_cnt": broker.in_flight,
             "tx": broker.sent,
             "txbytes": broker.sent_bytes,
@@ -345,16 +375,30 @@ class Monitor:
             "rxidle": _micros(now_ms - broker.received_ms) if broker.received else -1,
             "connects": broker.connects,
             "disconnects": broker.disconnects,
+            "int_latency": _window(()),
+            "outbuf_latency": _window(()),
             "rtt": _window([_micros(each) for each in trips_ms]),
             "throttle": _window([int(each) for each in throttled_ms]),
-            "req": dict(broker.requests),
+            "req": {kind.__name__: 0 for kind in _COUNTED} | broker.requests,
             "toppars": {f"{topic}-{number}": {"topic": topic, "partition": number} for topic, number in partitions},
         }
 
-    def _topic_statistics(self) -> dict[str, Any]:
+    def _topic_statistics(self, now_ms: float) -> dict[str, Any]:
         topics: dict[str, Any] = {}
-        for partition, state in sorted(self._engine.subscriptions.partitions.items()):
-            topic = topics.setdefault(partition.topic, {"topic": partition.topic, "partitions": {}})
+        partitions = sorted(self._engine.subscriptions.partitions.items())
+        self._topics_since_ms = {topic: self._topics_since_ms.get(topic, now_ms) for (topic, _), _ in partitions}
+        for partition, state in partitions:
+            topic = topics.setdefault(
+                partition.topic,
+                {
+                    "topic": partition.topic,
+                    "age": int(now_ms - self._topics_since_ms[partition.topic]),
+                    "metadata_age": int(now_ms - self._metadata_ms),
+                    "batchsize": _window(()),
+                    "batchcnt": _window(()),
+                    "partitions": {},
+                },
+            )
             topic["partitions"][str(partition.partition)] = self._partition_statistics(partition, state)
         return topics
 
@@ -365,19 +409,26 @@ class Monitor:
         committed = NO_OFFSET if state.committed is None else state.committed
         leader = self._leader(partition)
         is_active = state.is_fetchable
+        fetched = self._engine.buffered_end(partition)
+        next_offset = position if fetched is None or state.position is None else fetched
         return {
+            **_NO_PARTITION_FIGURES,
             "partition": partition.partition,
             "broker": leader,
             "leader": leader,
             "desired": True,
             "unknown": False,
+            "fetchq_cnt": next_offset - position,
             "fetchq_size": self._engine.buffered_bytes(partition),
             "fetch_state": "active" if is_active else "stopped" if state.is_paused else "offset-query",
-            "next_offset": position,
+            "query_offset": NO_OFFSET if state.position is not None else state.start,
+            "next_offset": next_offset,
             "app_offset": position,
             "stored_offset": stored,
             "stored_leader_epoch": -1 if state.stored is None else state.stored.leader_epoch,
+            "commited_offset": committed,
             "committed_offset": committed,
+            "committed_leader_epoch": -1,
             "eof_offset": state.end_reported if state.end_reported >= 0 else NO_OFFSET,
             "lo_offset": _known(state.log_start_offset),
             "hi_offset": _known(state.high_watermark),
@@ -386,6 +437,7 @@ class Monitor:
             "consumer_lag_stored": _lag(end, max(stored, committed)),
             "leader_epoch": state.epoch,
             "rxmsgs": state.taken,
+            "msgs": state.taken,
         }
 
     def _group_statistics(self, metrics: dict[str, float], now_ms: float) -> dict[str, Any]:
@@ -400,6 +452,7 @@ class Monitor:
             "join_state": _JOIN_STATES[membership.state],
             "rebalance_age": max(int(age_s * 1000), 0),
             "rebalance_cnt": int(metrics["rebalance-total"]),
+            "rebalance_reason": self._rebalance_reason,
             "assignment_size": len(self._engine.subscriptions.partitions),
         }
 
@@ -442,6 +495,9 @@ def _window(values: Iterable[int]) -> dict[str, int]:
         "max": found[-1] if found else 0,
         "avg": total // size if size else 0,
         "sum": total,
+        "stddev": int(sqrt(sum((each - total / size) ** 2 for each in found) / size)) if size else 0,
         "cnt": size,
+        "outofrange": 0,
+        "hdrsize": 0,
         **{name: found[min(int(part * size), size - 1)] if found else 0 for name, part in percents.items()},
     }

@@ -2,24 +2,28 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice, pairwise
 from typing import Final
 
 from ottla.client.engine.record_buffer import Columns
 from ottla.client.fetch.fetch_values import FetchedRecords
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record
-from ottla.protocol.records.batch import NO_TIMESTAMP, BatchHeader, crc_is_valid, decode_batch, split_batches
+from ottla.protocol.records.batch import NO_TIMESTAMP, BatchHeader, crc_is_valid, decode_batch, open_batch, split_batches
 from ottla.protocol.records.control import ControlType, control_type
 
 CREATE_TIME: Final = 1
 LOG_APPEND_TIME: Final = 2
 NOT_AVAILABLE: Final = (0, 0)
+ROWS_MAX: Final = 16_384
+"""Most records at a time: those of a batch may take a hundred times the memory of its bytes."""
 
 
 class PlainColumns:
-    """The records of one batch. `time_type`: of all their timestamps."""
+    """Records of one batch. `time_type`: of all their timestamps; `size_bytes`: those of the batch, decompressed."""
 
-    def __init__(self, topic: str, partition: int, records: Sequence[Record], header: BatchHeader) -> None:
+    def __init__(self, topic: str, partition: int, records: Sequence[Record], header: BatchHeader, size_bytes: int = 0) -> None:
+        self.size_bytes = size_bytes
         self.topic = topic
         self.partition = partition
         self.records = records
@@ -80,11 +84,22 @@ def decode_plain(fetched: FetchedRecords) -> Iterator[Columns]:
             continue
         if is_aborted or not is_wanted:
             continue
-        records = decode_batch(fetched.records, at, verify_crc=False)
-        if header.base_offset < fetched.position:
-            records = [record for record in records if record.offset >= fetched.position]
-        if records:
-            yield PlainColumns(topic, partition, records, header)
+        section, records = open_batch(fetched.records, at, verify_crc=False)
+        size_bytes, following = len(section), fetched.position
+        del section
+        while piece := list(islice(records, ROWS_MAX)):
+            if header.base_offset < fetched.position:
+                piece = [record for record in piece if record.offset >= fetched.position]
+            if piece:
+                if piece[0].offset < following or any(second.offset <= first.offset for first, second in pairwise(piece)):
+                    raise out_of_order(following)
+                following = piece[-1].offset + 1
+                yield PlainColumns(topic, partition, piece, header, size_bytes)
+
+
+def out_of_order(offset: int) -> PeerError:
+    """The error for records from `offset` on whose offsets do not rise."""
+    return PeerError(f"the offsets of records from offset {offset} on do not rise")
 
 
 def _is_abort(markers: Sequence[Record]) -> bool:

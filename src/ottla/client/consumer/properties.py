@@ -6,7 +6,7 @@ The table of properties is `config.client_properties`. It reads the files of a c
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from ottla.client.consumer.monitoring import CONTEXTS, ConsumerLog, Reporting, p
 from ottla.client.engine.values import EARLIEST, LATEST, ConsumerSettings, Reset, ResetByDuration
 from ottla.client.membership.values import GroupSettings
 from ottla.client.settings import ClientSettings, client_settings
-from ottla.config.client_properties import default_values, read_properties, warning_of
+from ottla.config.client_properties import Problem, ProblemKind, PropertyError, default_values, read_properties, warning_of
 from ottla.config.client_property import Client
 from ottla.groups.assignors import Assignor, find_assignor
 
@@ -40,6 +40,17 @@ _JAVA_ASSIGNORS: Final[Mapping[str, str]] = {
 }
 
 
+CONSUMER_PROTOCOL: Final = "consumer"
+_OF_BROKER: Final = "it is set at the broker, group.consumer.{0}, or for the group, consumer.{0}"
+OF_CLASSIC: Final[Mapping[str, str]] = {
+    "session.timeout.ms": _OF_BROKER.format("session.timeout.ms"),
+    "heartbeat.interval.ms": _OF_BROKER.format("heartbeat.interval.ms"),
+    "partition.assignment.strategy": "use group.remote.assignor instead",
+    "group.protocol.type": "leave it out",
+}
+"""What librdkafka refuses beside group.protocol=consumer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerProperties:
     """All that a consumer is made of. `records_max`: max.poll.records, None where it is not set."""
@@ -60,6 +71,8 @@ def parse_properties(properties: Mapping[str, Any], *, needs_group: bool = True)
     Raises ValueError with a sentence that names the property.
     """
     properties = {**_topic_properties(properties), **properties}
+    if read_protocol(properties) == CONSUMER_PROTOCOL:
+        _refuse_classic(properties)
     values = default_values(Client.CONSUMER) | read_properties(properties, Client.CONSUMER)
     reporting = _reporting(values)
     without_effect = warning_of(properties, Client.CONSUMER)
@@ -77,6 +90,22 @@ def parse_properties(properties: Mapping[str, Any], *, needs_group: bool = True)
         deserializers=_deserializers(values),
         interceptors=find_interceptors(values.get("interceptor.classes") or ()),
     )
+
+
+def read_protocol(properties: Mapping[str, Any]) -> str:
+    """The value of group.protocol; one that is wrong is refused with all others."""
+    return str(properties.get("group.protocol") or "").strip().lower()
+
+
+def _refuse_classic(properties: Mapping[str, Any]) -> None:
+    """Raises PropertyError for properties of the classic protocol, which the coordinator decides in the consumer protocol."""
+    problems = [
+        Problem(name, f"is not supported with group.protocol=consumer: {what_to_do}", ProblemKind.REFUSED)
+        for name, what_to_do in OF_CLASSIC.items()
+        if properties.get(name) is not None
+    ]
+    if problems:
+        raise PropertyError(problems)
 
 
 def _topic_properties(properties: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -145,11 +174,26 @@ def _group(values: Mapping[str, Any], client: ClientSettings, needs_group: bool,
     instance_id = values.get("group.instance.id")
     if instance_id is not None and not _INSTANCE_ID.fullmatch(instance_id):
         raise ValueError(f"group.instance.id must be 1 to 249 letters, digits, '.', '_' or '-', not {instance_id!r}")
+    settings = GroupSettings(
+        group_id=values.get("group.id", ""),
+        instance_id=instance_id,
+        rack=client.client_rack,
+        is_consumer_protocol=values["group.protocol"] == CONSUMER_PROTOCOL and bool(values.get("group.id")),
+        remote_assignor=values.get("group.remote.assignor") or None,
+        max_poll_interval_ms=values["max.poll.interval.ms"],
+        request_timeout_ms=client.request_timeout_ms,
+        retry_backoff_ms=(client.retry_backoff_ms, client.retry_backoff_max_ms),
+    )
+    return settings if settings.is_consumer_protocol else _with_session(settings, values, needs_group, log)
+
+
+def _with_session(settings: GroupSettings, values: Mapping[str, Any], needs_group: bool, log: ConsumerLog) -> GroupSettings:
+    """With session and heartbeat interval, which a member of a classic group decides."""
     session_ms, heartbeat_ms = values["session.timeout.ms"], values["heartbeat.interval.ms"]
-    poll_ms = values["max.poll.interval.ms"]
+    poll_ms = settings.max_poll_interval_ms
     if heartbeat_ms >= session_ms:
         raise ValueError(f"heartbeat.interval.ms ({heartbeat_ms}) must be lower than session.timeout.ms ({session_ms})")
-    if poll_ms < session_ms:
+    if needs_group and poll_ms < session_ms:  # librdkafka compares them, aiokafka does not
         raise ValueError(f"max.poll.interval.ms ({poll_ms}) must not be lower than session.timeout.ms ({session_ms})")
     if 3 * heartbeat_ms > session_ms:
         log.log(
@@ -159,16 +203,7 @@ def _group(values: Mapping[str, Any], client: ClientSettings, needs_group: bool,
             session_ms,
             session_ms // 3,
         )
-    return GroupSettings(
-        group_id=values.get("group.id", ""),
-        instance_id=instance_id,
-        rack=client.client_rack,
-        session_timeout_ms=session_ms,
-        heartbeat_interval_ms=heartbeat_ms,
-        max_poll_interval_ms=poll_ms,
-        request_timeout_ms=client.request_timeout_ms,
-        retry_backoff_ms=(client.retry_backoff_ms, client.retry_backoff_max_ms),
-    )
+    return replace(settings, session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms)
 
 
 def _reset(text: str) -> Reset:

@@ -4,10 +4,12 @@ It knows the messages and their versions; `links` choose connections, the engine
 """
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
-from ottla.client.brokers import WITH_IDS, metadata_request, read_metadata
+from ottla.client.brokers import WITH_IDS, metadata_request, read_metadata, topic_id_text
 from ottla.client.engine.values import (
     CoordinatorResponse,
     Endpoint,
@@ -27,8 +29,10 @@ from ottla.client.engine.values import (
     Request,
 )
 from ottla.client.errors import error_code
-from ottla.client.fetch.requests import decode_fetch, encode_fetch, fetch_version
+from ottla.client.fetch.requests import decode_fetch, encode_fetch, fetch_version, topic_id_bytes
 from ottla.client.membership.values import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatResponse,
     FindCoordinator,
     Heartbeat,
     JoinedMember,
@@ -74,10 +78,12 @@ def encode_request(request: Request, connection: BrokerConnection) -> Encoded:
         return _fetch(request, connection)
     if isinstance(request, Metadata):
         version = connection.version(ApiKey.METADATA, _METADATA_WITHOUT_IDS, WITH_IDS)
-        message, response = metadata_request(request.topics, with_ids=version == WITH_IDS, creates=request.creates)
+        message, response = metadata_request(
+            request.topics, with_ids=version == WITH_IDS, creates=request.creates, topic_ids=request.topic_ids
+        )
         body, is_flex = encode(message), bool(message.__flexible__)
         return Encoded(ApiKey.METADATA, int(message.__version__), body, is_flex, lambda data: _metadata(decoder(response)(data, 0)))
-    api = _APIS[type(request)]
+    api = _COMMIT_OF_EPOCH if isinstance(request, OffsetCommit) and request.has_epoch else _APIS[type(request)]
     version = connection.version(api.key, api.lowest, api.highest)
     body = encode(fitter(request_class(api.key, version), True)(api.write(request)))
     read = partial(_read, api, version)
@@ -174,6 +180,37 @@ def _read_error(answer: Any) -> ErrorCode:
     return error_code(answer.error_code)
 
 
+def _write_consumer_heartbeat(request: ConsumerGroupHeartbeat) -> Mapping[str, Any]:
+    owned = None
+    if request.owned is not None:
+        owned = [{"topic_id": UUID(bytes=topic_id_bytes(each)), "partitions": numbers} for each, numbers in request.owned.items()]
+    return {
+        "group_id": request.group_id,
+        "member_id": request.member_id,
+        "member_epoch": request.member_epoch,
+        "instance_id": request.instance_id,
+        "rack_id": request.rack,
+        "rebalance_timeout": request.rebalance_timeout_ms,
+        "subscribed_topic_names": request.topics,
+        "subscribed_topic_regex": request.regex,
+        "server_assignor": request.assignor,
+        "topic_partitions": owned,
+    }
+
+
+def _read_consumer_heartbeat(answer: Any) -> ConsumerGroupHeartbeatResponse:
+    assigned = None
+    if answer.assignment is not None:
+        assigned = {topic_id_text(each.topic_id): tuple(map(int, each.partitions)) for each in answer.assignment.topic_partitions}
+    return ConsumerGroupHeartbeatResponse(
+        error=error_code(answer.error_code),
+        message=answer.error_message,
+        member_epoch=int(answer.member_epoch),
+        heartbeat_interval_ms=answer.heartbeat_interval // timedelta(milliseconds=1),
+        assignment=assigned,
+    )
+
+
 def _write_commit(request: OffsetCommit) -> Mapping[str, Any]:
     topics: dict[str, list[Mapping[str, Any]]] = {}
     for (topic, partition), offset in request.offsets.items():
@@ -268,7 +305,9 @@ def _read_epochs(answer: Any) -> Mapping[TopicPartition, EpochEnd]:
     }
 
 
+_COMMIT_OF_EPOCH: Final = _Api(ApiKey.OFFSET_COMMIT, 9, 9, _write_commit, _read_commit)
 _APIS: Final[Mapping[type, _Api]] = {
+    ConsumerGroupHeartbeat: _Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, 1, _write_consumer_heartbeat, _read_consumer_heartbeat),
     FindCoordinator: _Api(ApiKey.FIND_COORDINATOR, 4, 4, _write_find, _read_find),
     JoinGroup: _Api(ApiKey.JOIN_GROUP, 5, 9, _write_join, _read_join),
     SyncGroup: _Api(ApiKey.SYNC_GROUP, 3, 5, _write_sync, _read_sync),

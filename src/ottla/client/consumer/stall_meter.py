@@ -1,12 +1,8 @@
-"""Stalls of the process: how long the garbage collector, the GIL or the machine held it up.
+"""Stalls of the process: how long the garbage collector, the GIL or the machine held up the consumer's thread.
 
-Garbage collections of this process, measured by CPython's own callbacks (`gc.callbacks`).
-
-A collection holds the GIL, so that the consumer's thread cannot send heartbeats meanwhile. Most take microseconds, and are counted only.
-
-How late the consumer's thread comes back from waiting, or from its own work, and what the process did meanwhile.
-
-It measures; `client.membership.evidence` decides what it means. All calls are made by the one thread that is measured.
+A garbage collection holds the GIL, so that the consumer's thread cannot send heartbeats meanwhile; CPython's own callbacks (`gc.callbacks`)
+measure it. Most take microseconds, and are counted only. The thread measures how late it comes back from waiting, or from its own work, and
+what the process did meanwhile; `client.membership.evidence` decides what it means.
 """
 
 import gc
@@ -41,7 +37,8 @@ class GcPauses:
 
     def stop(self) -> None:
         """Measure no more."""
-        gc.callbacks.remove(self._collecting)
+        if self._collecting in gc.callbacks:
+            gc.callbacks.remove(self._collecting)
 
     def inside_ms(self, from_ms: float, to_ms: float) -> float:
         """How long collections took between two times of the clock; one that has not ended counts."""

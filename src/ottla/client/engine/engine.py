@@ -16,7 +16,7 @@ from ottla.client.engine.commits import Commits
 from ottla.client.engine.fetching import Fetching
 from ottla.client.engine.metrics import Metrics
 from ottla.client.engine.positions import Positions, Validation
-from ottla.client.engine.rebalances import Callback, Rebalances
+from ottla.client.engine.rebalances import Callback, ClassicRebalances, Rebalances, Reconciliations
 from ottla.client.engine.record_buffer import MS_MAX, NO_RUN, ROWS_MIN, Decode, RecordBuffer, RecordRun, Slice, next_rows
 from ottla.client.engine.subscriptions import Subscriptions
 from ottla.client.engine.values import (
@@ -39,18 +39,27 @@ from ottla.client.engine.values import (
     TopicUnavailable,
 )
 from ottla.client.fetch.leaders import Leaders, TopicMetadata
+from ottla.client.membership.consumer_membership import ConsumerMembership
 from ottla.client.membership.evidence import Evidence
+from ottla.client.membership.group_membership import GroupMembership
 from ottla.client.membership.membership import Membership
-from ottla.client.membership.values import FindCoordinator, GroupRequest, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from ottla.client.membership.values import (
+    ConsumerGroupHeartbeat,
+    FindCoordinator,
+    GroupRequest,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    SyncGroup,
+)
+from ottla.client.reactions import METADATA, Reaction
 from ottla.groups.assignors import Assignor
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
 
-UNAVAILABLE: Final = frozenset(
-    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION}
-)
-"""What a topic of the subscription has while it cannot be read."""
 ANY_BROKER: Final = -1
+CLOSE_COMMIT_MS: Final = 5_000
+"""How long `close` tries to commit: a new coordinator is found and loads in that time, and a supervisor does not lose its patience."""
 TAIL_BASE: Final = -2000
 """Offsets from here down count records before the end (librdkafka: `RD_KAFKA_OFFSET_TAIL_BASE`)."""
 
@@ -75,9 +84,17 @@ class Engine:
         self.subscriptions = Subscriptions()
         self.evidence = Evidence(settings.group, now_ms=now_ms)
         self.metrics = Metrics(settings, self.subscriptions, self.evidence, now_ms=now_ms)
-        self.membership = Membership(settings.group, assignors, evidence=self.evidence, now_ms=now_ms, rng=rng)
-        self.commits = Commits(settings, self.membership, self.subscriptions, now_ms=now_ms, rng=rng)
-        self.rebalances = Rebalances(settings, self.membership, self.subscriptions, self.commits)
+        self.membership: GroupMembership
+        self.commits: Commits
+        self.rebalances: Rebalances
+        if settings.group.is_consumer_protocol:
+            member = ConsumerMembership(settings.group, evidence=self.evidence, now_ms=now_ms, rng=rng)
+            self.membership, self.commits = member, Commits(settings, member, self.subscriptions, now_ms=now_ms, rng=rng)
+            self.rebalances = Reconciliations(settings, member, self.subscriptions, self.commits)
+        else:
+            classic = Membership(settings.group, assignors, evidence=self.evidence, now_ms=now_ms, rng=rng)
+            self.membership, self.commits = classic, Commits(settings, classic, self.subscriptions, now_ms=now_ms, rng=rng)
+            self.rebalances = ClassicRebalances(settings, classic, self.subscriptions, self.commits)
         self.leaders = Leaders()
         self.cluster = ClusterView(settings, self.leaders, rng=rng)
         self._positions = Positions(settings, self.membership, self.subscriptions, self.leaders, rng=rng, time_of_day_ms=time_of_day_ms)
@@ -89,7 +106,7 @@ class Engine:
             cluster=self.cluster,
             positions=self._positions,
             validation=self._validation,
-            buffer=RecordBuffer(decode),
+            buffer=RecordBuffer(decode, settings.prefetch_bytes_max),
             metrics=self.metrics,
             log=self.evidence.log_lines.append,
             rng=rng,
@@ -99,13 +116,22 @@ class Engine:
         self._run_rows = ROWS_MIN
         self._events: list[Event] = []
         self._unavailable: set[str] = set()
-        self._left: list[LeaveGroup] = []
+        self._left: list[GroupRequest] = []
+
+    def described(self) -> str:
+        """The consumer in a few words, for people: what it reads may change while they read."""
+        subscriptions = self.subscriptions
+        patterns = [*(each.pattern for each in subscriptions.patterns), *filter(None, [subscriptions.regex])]
+        names = sorted({*(subscriptions.topics or ()), *patterns})
+        group = self.settings.group.group_id
+        whose = f"of group {group!r}" if group else "without a group"
+        return f"{whose} {names} {self.membership.state.value}, partitions: {len(subscriptions.partitions)}"
 
     # The application.
 
-    def subscribe(self, topics: Iterable[str], patterns: Sequence[re.Pattern[str]]) -> None:
-        """Replace the subscription; partitions change with the next rebalance."""
-        self.subscriptions.subscribe(topics, patterns)
+    def subscribe(self, topics: Iterable[str], patterns: Sequence[re.Pattern[str]], regex: str = "") -> None:
+        """Replace the subscription; partitions change with the next rebalance. `regex`: a pattern for the coordinator."""
+        self.subscriptions.subscribe(topics, patterns, regex)
         self._unavailable.clear()
         self._is_resolved = False
         if self.settings.group.group_id:
@@ -114,12 +140,12 @@ class Engine:
 
     def leave(self, reason: str, now_ms: float) -> None:
         """Begin to give up subscription and assignment: done when `rebalances.is_active` is over."""
-        self.rebalances.leave(reason, now_ms)
+        self.rebalances.leave(reason, now_ms, self.settings.api_timeout_ms)
 
     def close(self, reason: str, now_ms: float) -> None:
         """Begin to leave, and to close the fetch sessions: done when `is_leaving` is over, too."""
         self._is_closing = True
-        self.leave(reason, now_ms)
+        self.rebalances.leave(reason, now_ms, min(self.settings.api_timeout_ms, CLOSE_COMMIT_MS))
 
     def assign(self, positions: Mapping[TopicPartition, OffsetAndMetadata | None], *, is_ready: bool = True) -> None:
         """Assign exactly these partitions, each with where to begin (None: at the committed offset)."""
@@ -195,6 +221,16 @@ class Engine:
         self.settle()
         return [] if self.rebalances.is_active else self._fetching.take(count, enough=enough, among=among)
 
+    def take_back(self, events: Sequence[Event], starts: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Undo what was taken last: the application did not get it. `starts`: of each partition the first record."""
+        self._events[:0] = events
+        for partition, start in starts.items():
+            state = self.subscriptions.partitions.get(partition)
+            if state is not None and state.position is not None:
+                stored = start if self.settings.stores_offsets else state.stored
+                self.seek(partition, start)
+                state.stored = stored
+
     def start_run(self, now_ms: float) -> None:
         """Let the application take the next records without the lock, if there is nothing else that it has to poll for."""
         part = None if self._has_events() else self._fetching.peek(self._run_rows)
@@ -216,6 +252,10 @@ class Engine:
     def buffered_bytes(self, partition: TopicPartition) -> int:
         """Fetched bytes of a partition that the application has not got entirely."""
         return self._fetching.buffered_bytes(partition)
+
+    def buffered_end(self, partition: TopicPartition) -> int | None:
+        """The offset behind what was fetched of a partition and the application has not got, None where there is nothing."""
+        return self._fetching.buffered_end(partition)
 
     def give_back(self, partition: TopicPartition) -> None:
         """Fetch a partition again from its position: records that were buffered could not be used."""
@@ -258,7 +298,9 @@ class Engine:
                 sends.append(Send(position_request, Route.BROKER, broker_id, timeout_ms))
             else:
                 sends.append(self._to_coordinator(position_request, timeout_ms))
-        sends += [self._to_coordinator(request, timeout_ms) for request in commits]
+        for commit in commits:
+            send = self._to_coordinator(commit, timeout_ms)
+            sends.append(send._replace(route=Route.BROKER) if self.commits.is_aside else send)
         for request in self.membership.next_requests(now_ms):
             sends.append(self._group_send(request))
         sends += self._fetching.next_sends(now_ms)
@@ -267,6 +309,7 @@ class Engine:
         for unknown_leaders in (self._positions.unknown_leaders, self._validation.unknown_leaders):
             self.cluster.request_update(unknown_leaders)
             unknown_leaders.clear()
+        self.cluster.request_topic_ids(self.membership.unknown_topic_ids)
         metadata = self.cluster.next_request(self._topics(), is_all=bool(self.subscriptions.patterns), now_ms=now_ms)
         if metadata is not None:
             sends.append(Send(metadata, Route.ANY, ANY_BROKER, timeout_ms))
@@ -335,6 +378,7 @@ class Engine:
         self.cluster.on_response(request, response, now_ms)
         self._fetching.on_metadata(response.topics, now_ms)
         self._report_unavailable(response.topics)
+        self.membership.on_topic_ids({topic.topic_id: topic.name for topic in response.topics if topic.topic_id})
         if request.topics is None or self._topics() <= set(request.topics):
             self._is_resolved = True
         self._resolve()
@@ -347,17 +391,14 @@ class Engine:
         else:
             self.membership.on_no_coordinator(response.error, now_ms)
 
-    @_receive.register
-    def _(self, request: JoinGroup, response: Any, now_ms: float) -> None:
-        self.membership.on_join(request, response, now_ms)
+    @_receive.register(JoinGroup | SyncGroup | Heartbeat)
+    def _(self, request: Any, response: Any, now_ms: float) -> None:
+        self.membership.on_response(request, response, now_ms)
 
     @_receive.register
-    def _(self, request: SyncGroup, response: Any, now_ms: float) -> None:
-        self.membership.on_sync(request, response, now_ms)
-
-    @_receive.register
-    def _(self, request: Heartbeat, response: ErrorCode, now_ms: float) -> None:
-        self.membership.on_heartbeat(request, response, now_ms)
+    def _(self, request: ConsumerGroupHeartbeat, response: Any, now_ms: float) -> None:
+        self._forget_leave(request)
+        self.membership.on_response(request, response, now_ms)
 
     @_receive.register
     def _(self, request: LeaveGroup, response: ErrorCode, now_ms: float) -> None:
@@ -390,7 +431,8 @@ class Engine:
         """Report once each topic that the subscription names and that cannot be read now."""
         named = self.subscriptions.topics or frozenset()
         for topic in topics:
-            if topic.error not in UNAVAILABLE or topic.name not in named:
+            is_available = topic.error is ErrorCode.NONE or METADATA.of(topic.error) is not Reaction.TELL
+            if is_available or topic.name not in named:
                 self._unavailable.discard(topic.name)
             elif topic.name not in self._unavailable:
                 self._unavailable.add(topic.name)
@@ -406,6 +448,8 @@ class Engine:
             self._is_resolved = True
         if self._is_resolved and not self.settings.group.group_id:
             self._read_all(subscriptions.matching(known) & known)
+        elif self.membership.sends_patterns:
+            self.membership.subscribe(subscriptions.topics or frozenset(), subscriptions.regex)
         elif self._is_resolved:
             self.membership.on_metadata(dict(self.cluster.partitions), dict(self.cluster.racks))
             self.membership.subscribe(subscriptions.matching(known))
@@ -424,7 +468,7 @@ class Engine:
     def _group_send(self, request: GroupRequest) -> Send:
         if isinstance(request, FindCoordinator):
             return Send(request, Route.ANY, ANY_BROKER, self.settings.request_timeout_ms)
-        if isinstance(request, LeaveGroup):
+        if isinstance(request, LeaveGroup) or (isinstance(request, ConsumerGroupHeartbeat) and request.is_leave):
             self._left.append(request)
         is_join = isinstance(request, JoinGroup)
         return self._to_coordinator(request, self.settings.group.join_timeout_ms if is_join else self.settings.request_timeout_ms)

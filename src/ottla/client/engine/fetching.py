@@ -6,6 +6,7 @@ It keeps the fetch machine, the sessions and the buffer in step with the assignm
 from collections.abc import Callable, Container, Iterable
 from typing import Final
 
+from ottla.client.backoff import backoff_ms
 from ottla.client.engine.cluster import ClusterView
 from ottla.client.engine.metrics import Metrics
 from ottla.client.engine.positions import Positions, Validation
@@ -69,9 +70,14 @@ class Fetching:
         self._buffer = buffer
         self._metrics = metrics
         self._log = log
+        self._rng = rng
         self._machine = FetchMachine((), policy=settings.fetch, leaders=leaders, rng=rng)
         self._sessions = FetchSessions()
         self._fetched: dict[TopicPartition, PartitionState] = {}
+        # Partitions whose records could not be read or whose topic was re-created: how often since the last records, and when they are
+        # fetched again (0.0: not decided yet).
+        self._failures: dict[TopicPartition, int] = {}
+        self._held: dict[TopicPartition, float] = {}
         self.is_due = False
         self.events: list[PartitionEnd | PartitionFailure] = []
 
@@ -89,7 +95,8 @@ class Fetching:
             if partitions.get(partition) is not state or not state.has_valid_position:
                 self.give_back(partition)
         for partition, state in partitions.items():
-            if partition not in self._fetched and state.position is not None and not state.awaits_validation and state.is_ready:
+            is_new = partition not in self._fetched and partition not in self._held
+            if is_new and state.position is not None and not state.awaits_validation and state.is_ready:
                 self._fetched[partition] = state
                 state.leader = state.leader or self._leaders.leader(partition)
                 self._machine.add(partition, state.position)
@@ -114,13 +121,14 @@ class Fetching:
         try:
             slices = self._buffer.take(count, self._readable(among) if only is None else only.__eq__, enough=enough)
         except UndecodableRecords as error:
-            self.give_back(error.partition)
+            self._hold(error.partition)
             raise
         is_used_up = self._buffer.size_bytes != buffered_bytes
         for part in slices:
             state = self._subscriptions.partitions[part.partition]
             state.position = part.next_offset
             state.taken += part.end - part.first
+            self._failures.pop(part.partition, None)
             if part.epoch >= 0:
                 state.epoch = part.epoch
             if self._settings.stores_offsets:
@@ -142,11 +150,16 @@ class Fetching:
         """Fetched bytes of a partition that were not taken entirely."""
         return self._buffer.partition_bytes(partition)
 
+    def buffered_end(self, partition: TopicPartition) -> int | None:
+        """The offset behind what was fetched of a partition and not taken, None where there is nothing."""
+        return self._buffer.end(partition)
+
     def give_back(self, partition: TopicPartition) -> None:
         """Fetch a partition again from its position: records that were buffered could not be used."""
         self._machine.remove(partition)
         self._buffer.drop(partition)
         self._fetched.pop(partition, None)
+        self._held.pop(partition, None)
 
     # The network.
 
@@ -154,6 +167,8 @@ class Fetching:
         """The fetches to send now."""
         sends, policy = [], self._settings.fetch
         self.is_due = False
+        if self._held:
+            self._release_held(now_ms)
         for action in self._machine.next_actions(now_ms):
             if isinstance(action, SendFetch):
                 fetch = Fetch(action.fetches, policy, self._sessions.of(action.broker_id).request(action.fetches))
@@ -174,16 +189,19 @@ class Fetching:
 
     def next_ms(self, now_ms: float) -> float | None:
         """When `next_sends` may have something without any report."""
-        return self._machine.next_action_ms(now_ms)
+        times = [self._machine.next_action_ms(now_ms), min(self._held.values(), default=None)]
+        return min((each for each in times if each is not None), default=None)
 
     def on_metadata(self, topics: Iterable[TopicMetadata], now_ms: float) -> None:
         """New metadata, which the table of leaders has already."""
         self._machine.on_metadata(topics, now_ms)
         self._validation.follow_leaders()
+        self._on_problems(now_ms)
 
     def on_no_metadata(self, why: str, now_ms: float) -> None:
         """No broker answered Metadata."""
         self._machine.on_metadata_failure(why, now_ms)
+        self._on_problems(now_ms)
 
     def on_response(self, request: Fetch, broker_id: int, response: FetchResponse, now_ms: float) -> None:
         """A response to a Fetch. Raises PeerError when it makes no sense."""
@@ -201,12 +219,12 @@ class Fetching:
         for each in partitions:
             state = self._fetched.get(each.partition)
             if state is not None and each.error is ErrorCode.NONE:
+                state.failures = 0
                 state.high_watermark, state.log_start_offset = each.high_watermark, each.log_start_offset
                 state.last_stable_offset, state.fetched_ms = each.last_stable_offset, now_ms
                 self._report_end(each, offsets[each.partition], state)
                 self._update_need(each.partition, state)
-        for partition, problem in self._machine.take_problems():
-            self._on_problem(partition, problem)
+        self._on_problems(now_ms)
 
     def on_no_response(self, request: Fetch, broker_id: int, why: str, now_ms: float) -> None:
         """A Fetch was not sent, or not answered."""
@@ -217,6 +235,23 @@ class Fetching:
         self._machine.on_disconnect(broker_id, why, now_ms)
 
     # Decisions.
+
+    def _hold(self, partition: TopicPartition) -> None:
+        """Fetch a partition again from its position, after a back-off."""
+        self.give_back(partition)
+        self._failures[partition] = self._failures.get(partition, 0) + 1
+        self._held[partition] = 0.0
+        self.is_due = True
+
+    def _release_held(self, now_ms: float) -> None:
+        """Fetch partitions again that are held, each after its back-off."""
+        for partition, at_ms in list(self._held.items()):
+            if at_ms == 0.0:
+                failures = self._failures.get(partition, 1)
+                self._held[partition] = now_ms + backoff_ms(failures, *self._settings.group.retry_backoff_ms, self._rng())
+            elif at_ms <= now_ms:
+                del self._held[partition]
+        self.follow_assignment()
 
     def _update_need(self, partition: TopicPartition, state: PartitionState) -> None:
         if self._machine.set_need(partition, self._need(partition, state)):
@@ -254,7 +289,11 @@ class Fetching:
             state.end_reported = end
             self.events.append(PartitionEnd(response.partition, end))
 
-    def _on_problem(self, partition: TopicPartition, problem: Problem) -> None:
+    def _on_problems(self, now_ms: float) -> None:
+        for partition, problem in self._machine.take_problems():
+            self._on_problem(partition, problem, now_ms)
+
+    def _on_problem(self, partition: TopicPartition, problem: Problem, now_ms: float) -> None:
         state = self._fetched.get(partition)
         if state is None:
             return
@@ -266,11 +305,11 @@ class Fetching:
                 name = f"{partition.topic}-{partition.partition}"
                 does = "" if self._settings.reset is None else ", resetting offset"
                 self._log(f"Fetch position {problem.position} is out of range for partition {name}{does}")
-                self._positions.reset(partition, f"the log has no offset {problem.position}")
+                self._positions.reset(partition, f"the log has no offset {problem.position}", failed_ms=now_ms)
         elif isinstance(problem, PartitionRefused):
-            self.give_back(partition)
-            state.is_ready = False
-            self.events.append(PartitionFailure(partition, problem.error, "the broker refuses to read it"))
+            failure = PartitionFailure(partition, problem.error, "the broker refuses to read it")
+            if failure not in self.events:
+                self.events.append(failure)
         else:
             assert isinstance(problem, TopicRecreated), f"open ranges are retried after {problem}"
-            self.give_back(partition)
+            self._hold(partition)

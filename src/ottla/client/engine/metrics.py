@@ -10,7 +10,7 @@ from typing import Any, Final
 from ottla.client.engine.subscriptions import Subscriptions
 from ottla.client.engine.values import ConsumerSettings, Fetch, OffsetCommit, Request, Send
 from ottla.client.membership.evidence import Evidence
-from ottla.client.membership.values import Heartbeat, JoinGroup, SyncGroup
+from ottla.client.membership.values import ConsumerGroupHeartbeat, Heartbeat, JoinGroup, SyncGroup
 from ottla.client.sensors import Sensor
 from ottla.groups.reason_evidence import MemberCause
 from ottla.protocol.errors import ErrorCode
@@ -31,10 +31,12 @@ class Metrics:
 
     def __init__(self, settings: ConsumerSettings, subscriptions: Subscriptions, evidence: Evidence, *, now_ms: float) -> None:
         self._is_read_committed = settings.fetch.is_read_committed
+        self._heartbeat = ConsumerGroupHeartbeat if settings.group.is_consumer_protocol else Heartbeat
         self._evidence = evidence
         self._subscriptions = subscriptions
         self._sent_ms: dict[Request, float] = {}
-        self._latencies: dict[type, Sensor] = {kind: Sensor(now_ms) for kind in (Heartbeat, JoinGroup, SyncGroup, OffsetCommit, Fetch)}
+        kinds = (self._heartbeat, JoinGroup, SyncGroup, OffsetCommit, Fetch)
+        self._latencies: dict[type, Sensor] = {kind: Sensor(now_ms) for kind in kinds}
         self._fetch_sizes = Sensor(now_ms)
         self._records = Sensor(now_ms)
         self._bytes = Sensor(now_ms)
@@ -50,8 +52,11 @@ class Metrics:
         for send in sends:
             if type(send.request) in self._latencies:
                 self._sent_ms[send.request] = now_ms
-                if isinstance(send.request, JoinGroup) and self._rebalance_began_ms is None:
+                has_begun = self._rebalance_began_ms is not None
+                if isinstance(send.request, JoinGroup) and not has_begun:
                     self._rebalance_began_ms = now_ms
+                elif isinstance(send.request, ConsumerGroupHeartbeat) and send.request.owned is not None and has_begun:
+                    self._rebalanced(now_ms)  # the assignment is taken over
 
     def answered(self, request: Request, response: Any, now_ms: float) -> None:
         """The response to a request."""
@@ -62,6 +67,9 @@ class Metrics:
         self._latencies[type(request)].record(now_ms - sent_ms, now_ms)
         if isinstance(request, Fetch):
             self._fetch_sizes.record(sum(len(each.records) for each in response.partitions), now_ms)
+        elif isinstance(request, ConsumerGroupHeartbeat):
+            if response.assignment is not None and self._rebalance_began_ms is None:
+                self._rebalance_began_ms = now_ms
         elif isinstance(request, JoinGroup | SyncGroup):
             self._joined(request, response.error, now_ms)
 
@@ -81,10 +89,14 @@ class Metrics:
     def _joined(self, request: JoinGroup | SyncGroup, error: ErrorCode, now_ms: float) -> None:
         if error not in _NO_FAILURES:
             self._failed.record(1, now_ms)
-        elif isinstance(request, SyncGroup):  # the rebalance is complete
-            if self._rebalance_began_ms is not None:
-                self._rebalances.record(now_ms - self._rebalance_began_ms, now_ms)
-            self._rebalance_began_ms, self._rebalanced_ms = None, now_ms
+        elif isinstance(request, SyncGroup):
+            self._rebalanced(now_ms)
+
+    def _rebalanced(self, now_ms: float) -> None:
+        """The rebalance is complete."""
+        if self._rebalance_began_ms is not None:
+            self._rebalances.record(now_ms - self._rebalance_began_ms, now_ms)
+        self._rebalance_began_ms, self._rebalanced_ms = None, now_ms
 
     # What it comes to.
 
@@ -104,7 +116,7 @@ class Metrics:
         }
 
     def _of_membership(self, now_ms: float) -> dict[str, float]:
-        heartbeats, joins, syncs, commits = (self._latencies[kind] for kind in (Heartbeat, JoinGroup, SyncGroup, OffsetCommit))
+        heartbeats, joins, syncs, commits = (self._latencies[kind] for kind in (self._heartbeat, JoinGroup, SyncGroup, OffsetCommit))
         delays, rebalances, failed = self._evidence.heartbeat_delays, self._rebalances, self._failed
         return {
             "assigned-partitions": len(self._subscriptions.partitions),

@@ -1,26 +1,23 @@
-"""Positions of the assigned partitions: reset, sought, and validated when their leader changes.
+"""Positions of the assigned partitions: where they begin, seeks and resets, and validation when a leader changes.
 
-Detects truncated logs: asks a new leader whether its log holds the positions (KIP-320).
+They begin at committed offsets, or are reset to the start, the end or a time (Kafka: `OffsetFetcher` and its coordinator). A seek while a
+request is on its way wins over its response.
 
 A leader that was not in sync, elected all the same, has another log than the one before: offsets behind the point where they diverge hold
 other records, or none. A position with the leader epoch of the record before it shows that: the new leader says where that epoch ends in
-its log. Source: Kafka's `SubscriptionState` (AWAIT_VALIDATION) and `OffsetsForLeaderEpochClient`.
-
-Where partitions begin: committed offsets, and resets to the start, the end or a time (Kafka: `OffsetFetcher` and its coordinator).
-
-It decides which requests are needed, and what their responses mean. A seek while a request is on its way wins over its response.
+its log (KIP-320; Kafka: `SubscriptionState` (AWAIT_VALIDATION) and `OffsetsForLeaderEpochClient`).
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from ottla.client.backoff import backoff_ms
 from ottla.client.engine.subscriptions import PartitionState, Subscriptions
 from ottla.client.engine.values import (
     LATEST,
     STORED,
     ConsumerSettings,
     EpochEnd,
+    FetchedOffset,
     LeaderEpoch,
     ListedOffset,
     ListOffsets,
@@ -32,9 +29,9 @@ from ottla.client.engine.values import (
     PartitionFailure,
     ResetByDuration,
 )
-from ottla.client.fetch.fetch_machine import INVALID_METADATA, UNKNOWN_TOPIC
 from ottla.client.fetch.leaders import LeaderAndEpoch, Leaders
-from ottla.client.membership.membership import Membership
+from ottla.client.membership.group_membership import GroupMembership
+from ottla.client.reactions import EPOCH_END, LIST_OFFSETS, OFFSET_FETCH, Reaction, ReactionTable
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
 
@@ -127,12 +124,14 @@ class Validation:
             if not self._is_current(partition, asked):
                 continue
             end = ends.get(partition, _NO_END)
-            if end.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                self.events.append(PartitionFailure(partition, end.error, "the broker refuses to say whether its log holds the position"))
-                asked.state.retry_at_ms = float("inf")
+            if end.error is not ErrorCode.NONE and EPOCH_END.of(end.error) is Reaction.TELL:
+                failure = PartitionFailure(partition, end.error, "the broker refuses to say whether its log holds the position")
+                if failure not in self.events:
+                    self.events.append(failure)
+                asked.state.back_off(now_ms, self._settings, self._rng())
             elif end.error is not ErrorCode.NONE:
                 self.unknown_leaders.add(partition.topic)
-                self._retry(asked.state, now_ms)
+                asked.state.back_off(now_ms, self._settings, self._rng())
             else:
                 self._on_end(partition, asked, end)
 
@@ -140,7 +139,7 @@ class Validation:
         """The request was lost with its connection, or not answered in time."""
         for partition, asked in self._asked.pop(request).items():
             self.unknown_leaders.add(partition.topic)
-            self._retry(asked.state, now_ms)
+            asked.state.back_off(now_ms, self._settings, self._rng())
 
     def _is_current(self, partition: TopicPartition, asked: _Validation) -> bool:
         """Whether the answer is about the present position and leader; otherwise there is another request."""
@@ -173,13 +172,6 @@ class Validation:
             state.seek(end.end_offset, end.leader_epoch, is_valid=True)
             state.leader = asked.leader
 
-    def _retry(self, state: PartitionState, now_ms: float) -> None:
-        state.retry_at_ms = now_ms + backoff_ms(1, *self._settings.group.retry_backoff_ms, self._rng())
-
-
-_COORDINATOR_GONE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
-_FINAL: Final = frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID})
-
 
 class _Lookup(NamedTuple):
     """A partition in a request, and what was asked for it."""
@@ -199,7 +191,7 @@ class Positions:
     def __init__(
         self,
         settings: ConsumerSettings,
-        membership: Membership,
+        membership: GroupMembership,
         subscriptions: Subscriptions,
         leaders: Leaders,
         *,
@@ -259,17 +251,17 @@ class Positions:
         states = self._asked.pop(request)
         found = []
         for partition, state in self._still_wanted(states).items():
-            fetched = response.offsets.get(partition)
-            error = response.error if response.error is not ErrorCode.NONE or fetched is None else fetched.error
-            if error is not ErrorCode.NONE or fetched is None:
-                self._on_error(partition, state, error, now_ms)
+            fetched = response.offsets.get(partition, FetchedOffset(ErrorCode.UNKNOWN_SERVER_ERROR, OffsetAndMetadata(-1)))
+            error = fetched.error if response.error is ErrorCode.NONE else response.error
+            if error is not ErrorCode.NONE:
+                self._on_error(partition, state, OFFSET_FETCH, error, now_ms)
             elif fetched.offset.offset >= 0:
                 state.seek(fetched.offset.offset, fetched.offset.leader_epoch)
                 state.committed = fetched.offset.offset
                 found.append(partition)
             else:
                 self.reset(partition)
-        if response.error in _COORDINATOR_GONE:
+        if response.error is not ErrorCode.NONE and OFFSET_FETCH.of(response.error) is Reaction.FIND_COORDINATOR:
             self._membership.coordinator_lost(now_ms)
         return found
 
@@ -279,11 +271,11 @@ class Positions:
         for partition, state in self._still_wanted(self._asked.pop(request)).items():
             listed = offsets.get(partition, ListedOffset(ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1))
             if listed.error is not ErrorCode.NONE:
-                self._on_error(partition, state, listed.error, now_ms)
+                self._on_error(partition, state, LIST_OFFSETS, listed.error, now_ms)
             elif listed.offset < 0 and (isinstance(state.wants, ResetByDuration) or state.wants >= 0):
                 state.find(LATEST)  # no record is that young
             elif listed.offset < 0:
-                self._on_error(partition, state, ErrorCode.UNKNOWN_SERVER_ERROR, now_ms)  # a log has a start and an end
+                self._on_error(partition, state, LIST_OFFSETS, ErrorCode.UNKNOWN_SERVER_ERROR, now_ms)  # a log has a start and an end
             else:
                 state.seek(max(listed.offset - state.tail, 0), listed.leader_epoch, is_valid=True)
                 if self._settings.stores_resets:
@@ -299,17 +291,22 @@ class Positions:
         for partition, asked in states.items():
             if isinstance(request, ListOffsets):
                 self.unknown_leaders.add(partition.topic)
-            self._retry(asked.state, now_ms)
+            asked.state.back_off(now_ms, self._settings, self._rng())
 
-    def reset(self, partition: TopicPartition, why: str = "there is no committed offset") -> None:
-        """The partition has no valid offset: begin where auto.offset.reset says."""
+    def reset(self, partition: TopicPartition, why: str = "there is no committed offset", *, failed_ms: float | None = None) -> None:
+        """The partition has no valid offset: begin where auto.offset.reset says. `failed_ms`: the log has refused the last one now.
+
+        The first time it is looked up at once; then later and later, until a Fetch succeeds.
+        """
         state = self._subscriptions.partitions.get(partition)
         if state is None:
             return
         if self._settings.reset is None:
             self._stop(partition, state, ErrorCode.OFFSET_OUT_OF_RANGE, f"{why}, and auto.offset.reset is none")
-        else:
-            state.find(self._settings.reset)
+            return
+        state.find(self._settings.reset)
+        if failed_ms is not None:
+            state.back_off(failed_ms, self._settings, self._rng(), at_once=1)
 
     def _reset_stored(self) -> None:
         """Without a group, nothing is committed."""
@@ -331,19 +328,20 @@ class Positions:
             if now.get(partition) is state and state.position is None and (state.wants, state.tail) == (wants, tail)
         }
 
-    def _on_error(self, partition: TopicPartition, state: PartitionState, error: ErrorCode, now_ms: float) -> None:
-        if error in _FINAL:
-            self._stop(partition, state, error, "the broker refuses to look up its offset")
-            return
-        if error in INVALID_METADATA or error in UNKNOWN_TOPIC:
+    def _on_error(self, partition: TopicPartition, state: PartitionState, table: ReactionTable, error: ErrorCode, now_ms: float) -> None:
+        reaction = table.of(error)
+        if reaction is Reaction.TELL:
+            self._tell(PartitionFailure(partition, error, "the broker refuses to look up its offset"))
+        if reaction is Reaction.REFRESH:
             self.unknown_leaders.add(partition.topic)
-        self._retry(state, now_ms)
+        state.back_off(now_ms, self._settings, self._rng())
+
+    def _tell(self, failure: PartitionFailure) -> None:
+        if failure not in self.failures:
+            self.failures.append(failure)
 
     def _stop(self, partition: TopicPartition, state: PartitionState, error: ErrorCode, why: str) -> None:
         """Report an error. The application may seek; until then the partition is not read."""
-        self.failures.append(PartitionFailure(partition, error, why))
+        self._tell(PartitionFailure(partition, error, why))
         state.is_ready = False
         state.retry_at_ms = float("inf")
-
-    def _retry(self, state: PartitionState, now_ms: float) -> None:
-        state.retry_at_ms = now_ms + backoff_ms(1, *self._settings.group.retry_backoff_ms, self._rng())

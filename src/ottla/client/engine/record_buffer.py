@@ -1,14 +1,12 @@
-"""Fetched batches until the application takes their records.
+"""Fetched batches until the application takes their records, in the order in which it gets them (Kafka: `FetchBuffer`, `FetchCollector`).
 
-Fetched records that the application has not taken yet, and the order in which it gets them (Kafka: `FetchBuffer`, `FetchCollector`).
+Bytes are decoded when the application comes to them, by the decoder that the buffer is given. Records of one fetch are handed out before
+those of the next; `take` may hand out records of several partitions. It knows no positions besides the records' own.
+A few bytes may decompress to many: what is decoded at a time is bounded.
 
-Bytes are decoded when the application comes to them, by the decoder that it is given. Records of one fetch are handed out before those of
-the next; `take` may hand out records of several partitions. It knows no positions besides the records' own.
-
-A run: the next buffered records of one partition, which the application takes one at a time, without the lock of the engine.
-
-Taking a row is one operation that no other thread can divide, so a run can be ended at any time, and it is known which records were
-taken. Positions, commits and the buffer follow when the engine settles it. It decides nothing.
+A run is the next records of one partition, which the application takes one at a time, without the lock of the engine. Taking a row is one
+operation that no other thread can divide, so a run can be ended at any time, and it is known which records were taken. Positions, commits
+and the buffer follow when the engine settles it.
 """
 
 from collections import deque
@@ -22,7 +20,13 @@ from ottla.protocol.model import TopicPartition
 
 
 class Columns(Protocol):
-    """Decoded records of one partition, in the order of their offsets."""
+    """Decoded records of one partition, in the order of their offsets.
+
+    `size_bytes`: the memory that they hold, with what is decompressed for those that come next.
+    """
+
+    @property
+    def size_bytes(self) -> int: ...
 
     def __len__(self) -> int: ...
 
@@ -59,56 +63,88 @@ class UndecodableRecords(Exception):
 
 
 class _Fetched:
-    """One fetch, decoded as far as the application has come. `error`: what follows cannot be read."""
+    """One fetch, decoded as far as the application has come. `error`: what follows cannot be read; `decoded_bytes`: memory of decoding."""
 
-    __slots__ = ("columns", "error", "following", "pieces", "position", "row", "size_bytes")
+    __slots__ = ("_decode", "_fetched", "_pieces", "columns", "decoded_bytes", "error", "position", "row")
 
-    def __init__(self, fetched: FetchedRecords, pieces: Iterator[Columns]) -> None:
+    def __init__(self, fetched: FetchedRecords, decode: Decode) -> None:
         self.position = fetched.position
-        self.following = fetched.next_offset
-        self.size_bytes = len(fetched.records)
-        self.pieces = pieces
-        self.columns: Columns | None = None
         self.error: PeerError | None = None
-        self.row = 0
+        self._fetched = fetched
+        self._decode = decode
+        self.forget_decoded()
+
+    @property
+    def following(self) -> int:
+        """The offset behind the fetch."""
+        return self._fetched.next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """As it was fetched."""
+        return len(self._fetched.records)
+
+    def forget_decoded(self) -> None:
+        """Free the memory of decoded records: those from `position` on are decoded again."""
+        self.columns: Columns | None = None
+        self.row = self.decoded_bytes = 0
+        self._pieces = self._decode(self._fetched._replace(position=self.position))
 
     def has_records(self) -> bool:
         """Whether a record is left before the end, or before the error."""
-        if self.columns is None or self.row == len(self.columns):
-            self.row = 0
+        if self.columns is None:
             try:
-                self.columns = next(self.pieces, None)
+                self.columns = next(self._pieces, None)
             except PeerError as error:
-                # A generator that raised ends: without its error, what follows would be skipped.
-                self.columns, self.error = None, error
+                # A generator that raised ends: without its error, what follows would be skipped. Its traceback would keep the memory of
+                # what was decompressed.
+                self.error = PeerError(str(error))
+            self.decoded_bytes = 0 if self.columns is None else self.columns.size_bytes
         return self.columns is not None
+
+    def hand_out(self, part: "Slice") -> None:
+        """A slice of the columns is the application's now."""
+        self.row, self.position = part.end, part.next_offset
+        if part.end == len(part.columns):
+            self.columns, self.row = None, 0
 
 
 class RecordBuffer:
-    """The buffered records of all partitions. `size_bytes`: of all that was fetched and not handed out entirely."""
+    """The buffered records of all partitions. `size_bytes`: of all that was fetched and not handed out entirely.
 
-    def __init__(self, decode: Decode) -> None:
+    `decoded_bytes_max`: where so much is decoded, no more is decoded before it is handed out; a larger batch is decoded alone.
+    """
+
+    def __init__(self, decode: Decode, decoded_bytes_max: int) -> None:
         self._decode = decode
+        self._decoded_bytes_max = decoded_bytes_max
         # In the order in which they are read: a partition whose first fetch was handed out goes to the back.
         self._queues: dict[TopicPartition, deque[_Fetched]] = {}
         self._sizes: dict[TopicPartition, int] = {}
+        self._begun: dict[TopicPartition, _Fetched] = {}
         self.size_bytes = 0
 
     def add(self, fetched: FetchedRecords) -> None:
         """Buffer one fetch."""
         partition = fetched.partition
-        self._queues.setdefault(partition, deque()).append(_Fetched(fetched, self._decode(fetched)))
+        self._queues.setdefault(partition, deque()).append(_Fetched(fetched, self._decode))
         self._sizes[partition] = self._sizes.get(partition, 0) + len(fetched.records)
         self.size_bytes += len(fetched.records)
 
     def drop(self, partition: TopicPartition) -> None:
         """Forget what is buffered for a partition."""
         self._queues.pop(partition, None)
+        self._begun.pop(partition, None)
         self.size_bytes -= self._sizes.pop(partition, 0)
 
     def partition_bytes(self, partition: TopicPartition) -> int:
         """Buffered bytes of one partition; 0 when all its records were handed out."""
         return self._sizes.get(partition, 0)
+
+    def end(self, partition: TopicPartition) -> int | None:
+        """The offset behind what is buffered for a partition, None where nothing is."""
+        queue = self._queues.get(partition)
+        return queue[-1].following if queue else None
 
     def has_records(self, is_readable: Callable[[TopicPartition], bool]) -> bool:
         """Whether there may be something to take."""
@@ -118,7 +154,7 @@ class RecordBuffer:
         """The records that `take` would give first, as far as they are decoded already; they stay buffered."""
         partition = next(filter(is_readable, self._queues), None)
         fetched = None if partition is None else self._queues[partition][0]
-        if partition is None or fetched is None or fetched.columns is None or fetched.row == len(fetched.columns):
+        if partition is None or fetched is None or fetched.columns is None:
             return None
         return _slice(partition, fetched.columns, fetched.row, count)
 
@@ -130,17 +166,28 @@ class RecordBuffer:
         """
         slices: list[Slice] = []
         spare = 0 if enough is None else max(count - enough, 0)
+        taken_bytes = 0
         while count > spare:
             partition = next(filter(is_readable, self._queues), None)
             if partition is None:
                 break
             fetched = self._queues[partition][0]
+            if fetched.columns is None and not self._make_room(partition, taken_bytes):
+                break
             if fetched.has_records():
                 assert fetched.columns is not None
+                self._begun[partition] = fetched
+                if taken_bytes and taken_bytes + fetched.decoded_bytes > self._decoded_bytes_max:
+                    break
                 part = _slice(partition, fetched.columns, fetched.row, count)
-                fetched.row, fetched.position = part.end, part.next_offset
+                taken_bytes += fetched.decoded_bytes
+                fetched.hand_out(part)
                 slices.append(part)
                 count -= part.end - part.first
+                is_looked_ahead = part.end == len(part.columns) and taken_bytes < self._decoded_bytes_max
+                if is_looked_ahead and not fetched.has_records() and fetched.error is None:
+                    self._finish_first(partition)
+                    slices[-1] = part._replace(next_offset=fetched.following)
             elif fetched.error is None:
                 self._finish_first(partition)
                 slices.append(Slice(partition, NOTHING, 0, 0, fetched.following, -1))
@@ -149,14 +196,23 @@ class RecordBuffer:
             else:
                 self.drop(partition)
                 raise UndecodableRecords(partition, fetched.position, fetched.error) from fetched.error
-            if fetched.columns is not None and fetched.row == len(fetched.columns) and not fetched.has_records() and fetched.error is None:
-                self._finish_first(partition)
-                slices[-1] = slices[-1]._replace(next_offset=fetched.following)
         return slices
+
+    def _make_room(self, partition: TopicPartition, taken_bytes: int) -> bool:
+        """Before records of a partition are decoded: whether there is space for them. Those of others may be decoded again later."""
+        if taken_bytes >= self._decoded_bytes_max:
+            return False
+        others = {other: fetched for other, fetched in self._begun.items() if other != partition}
+        if sum(fetched.decoded_bytes for fetched in others.values()) + taken_bytes >= self._decoded_bytes_max:
+            for other, fetched in others.items():
+                fetched.forget_decoded()
+                del self._begun[other]
+        return True
 
     def _finish_first(self, partition: TopicPartition) -> None:
         """The partition's first fetch was handed out: other partitions come next."""
         queue = self._queues.pop(partition)
+        self._begun.pop(partition, None)
         size_bytes = queue.popleft().size_bytes
         self.size_bytes -= size_bytes
         self._sizes[partition] -= size_bytes
@@ -174,6 +230,8 @@ def _slice(partition: TopicPartition, columns: Columns, first: int, count: int) 
 
 class _Nothing:
     """Columns without records."""
+
+    size_bytes = 0
 
     def __len__(self) -> int:
         return 0

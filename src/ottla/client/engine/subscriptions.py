@@ -6,7 +6,8 @@ It holds state and answers questions; it requests nothing.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from ottla.client.engine.values import STORED, OffsetAndMetadata, ResetByDuration
+from ottla.client.backoff import backoff_ms
+from ottla.client.engine.values import STORED, ConsumerSettings, OffsetAndMetadata, ResetByDuration
 from ottla.client.fetch.leaders import LeaderAndEpoch
 from ottla.protocol.model import TopicPartition
 
@@ -20,7 +21,7 @@ class PartitionState:
     asked first whether its log does (KIP-320).
     `stored`: what the next commit without offsets commits. `is_ready`: the application knows of the assignment. `fetched_ms`: when the
     last response to a Fetch came; `taken`: how many records the application got; `start`: the offset with which
-    it was assigned.
+    it was assigned. `failures`: lookups in a row that failed, and offsets that the log refused; a Fetch that succeeds ends them.
     """
 
     __slots__ = (
@@ -28,6 +29,7 @@ class PartitionState:
         "committed",
         "end_reported",
         "epoch",
+        "failures",
         "fetched_ms",
         "high_watermark",
         "is_paused",
@@ -59,6 +61,7 @@ class PartitionState:
         self.is_ready = True
         self.end_reported = -1
         self.retry_at_ms = 0.0
+        self.failures = 0
         self.fetched_ms: float | None = None
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
 
@@ -73,6 +76,12 @@ class PartitionState:
         self.position, self.wants, self.tail, self.end_reported = None, wants, tail, -1
         self.leader, self.awaits_validation = None, False
         self.retry_at_ms = 0.0
+
+    def back_off(self, now_ms: float, settings: ConsumerSettings, rng: float, *, at_once: int = 0) -> None:
+        """A lookup failed: count it, and wait before the next one. The first `at_once` failures in a row have no wait."""
+        self.failures += 1
+        waits = self.failures - at_once
+        self.retry_at_ms = now_ms + (backoff_ms(waits, *settings.group.retry_backoff_ms, rng) if waits > 0 else 0)
 
     def end(self, *, is_read_committed: bool) -> int:
         """The offset behind the last record that can be read, as the last fetch saw it; -1 before that."""
@@ -95,11 +104,15 @@ class PartitionState:
 
 
 class Subscriptions:
-    """A subscription to topics and patterns, or partitions that the application assigned, and the assigned partitions."""
+    """A subscription to topics and patterns, or partitions that the application assigned, and the assigned partitions.
+
+    `regex`: a pattern of which the coordinator knows what it matches, "" for none.
+    """
 
     def __init__(self) -> None:
         self.topics: frozenset[str] | None = None
         self.patterns: tuple[re.Pattern[str], ...] = ()
+        self.regex = ""
         self.partitions: dict[TopicPartition, PartitionState] = {}
         self.is_by_group = False
 
@@ -108,14 +121,14 @@ class Subscriptions:
         """Whether there is neither a subscription nor an assignment."""
         return self.topics is None and not self.partitions
 
-    def subscribe(self, topics: Iterable[str], patterns: Sequence[re.Pattern[str]]) -> None:
+    def subscribe(self, topics: Iterable[str], patterns: Sequence[re.Pattern[str]], regex: str = "") -> None:
         """Replace the subscription. Assigned partitions stay until the next rebalance."""
-        self.topics, self.patterns = frozenset(topics), tuple(patterns)
+        self.topics, self.patterns, self.regex = frozenset(topics), tuple(patterns), regex
         self.is_by_group = True
 
     def unsubscribe(self) -> None:
         """Forget subscription and assignment."""
-        self.topics, self.patterns, self.is_by_group = None, (), False
+        self.topics, self.patterns, self.regex, self.is_by_group = None, (), "", False
         self.partitions.clear()
 
     def matching(self, known: Iterable[str]) -> frozenset[str]:
@@ -132,7 +145,7 @@ class Subscriptions:
 
         Source: Kafka's `SubscriptionState.isFetchableAndSubscribed`, which asks this of named topics alone.
         """
-        return not self.is_by_group or bool(self.patterns) or topic in (self.topics or ())
+        return not self.is_by_group or bool(self.patterns or self.regex) or topic in (self.topics or ())
 
     def add(self, partitions: Iterable[TopicPartition], *, is_ready: bool) -> None:
         """Assign more partitions."""

@@ -37,9 +37,9 @@ Reset = int | ResetByDuration | None
 class ConsumerSettings:
     """The engine's settings; times in milliseconds.
 
-    `prefetch_bytes_max`: above so many buffered bytes only partitions without buffered records are fetched (queued.max.messages.kbytes).
-    `reports_ends`: enable.partition.eof; `creates_topics`: allow.auto.create.topics. `stores_resets`: commits include positions that were
-    looked up and not read from yet, as in Java.
+    `prefetch_bytes_max`: above so many buffered bytes only partitions without buffered records are fetched (queued.max.messages.kbytes); so
+    many decompressed bytes are held at a time, unless one batch is larger. `reports_ends`: enable.partition.eof; `creates_topics`:
+    allow.auto.create.topics. `stores_resets`: commits include positions that were looked up and not read from yet, as in Java.
     """
 
     group: GroupSettings
@@ -68,10 +68,14 @@ class Route(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metadata:
-    """The brokers and these topics; None: all topics. `creates`: brokers may create those that are missing."""
+    """The brokers and these topics; None: all topics. `creates`: brokers may create those that are missing.
+
+    `topic_ids`: topics of which only that is known, in the place of `topics`.
+    """
 
     topics: tuple[str, ...] | None
     creates: bool = False
+    topic_ids: tuple[str, ...] = ()
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -92,13 +96,17 @@ class OffsetFetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OffsetCommit:
-    """Commit offsets, as a member of `generation`, or with -1 and "" from outside of the group."""
+    """Commit offsets, as a member of `generation`, or with -1 and "" from outside of the group.
+
+    `has_epoch`: the generation is a member's epoch (consumer protocol).
+    """
 
     group_id: str
     generation: int
     member_id: str
     instance_id: str | None
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    has_epoch: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

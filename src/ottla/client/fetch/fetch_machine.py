@@ -1,23 +1,16 @@
-"""Which Fetch requests are sent, and what their responses mean: the state machine of the fetch client. No I/O.
-
-Boundaries of fetched record batches: offsets and lengths from the headers, without decoding records.
-
-It checks only what is needed to find the next batch; decoders check checksums. Source: KIP-98.
-
-Progress of one range of offsets: what to fetch next and where, failures in a row, and when to retry or give up.
-
-Sources: KIP-580 (back-off), KIP-392 (preferred replicas).
-
-State machine of the fetch client: ranges of offsets in, requests for brokers out; responses and failures in, records out. Pure.
+"""Which Fetch requests are sent, and what their responses mean: ranges of offsets and responses in, requests and records out. No I/O.
 
 It decides what to fetch from which broker and when, what an error means, whether a retry is worth it, and when a range is complete. Each
 broker has at most one request in flight. The shell carries out `next_actions`, reports what happened (`on_response`, `on_disconnect`,
 `on_metadata`, `on_metadata_failure`), and hands out the records; a `problem` ends the read. Open ranges may be added, removed and held
-while others are read; a problem of one of them ends that range alone (`take_problems`). Sources: KIP-74 (the first batch always comes),
-KIP-320 (leader epochs), KIP-392 (followers named by leaders), KIP-516 (topic ids), KIP-951 (leaders named in responses).
+while others are read; a problem of one of them ends that range alone, and a refusal does not end it (`take_problems`).
+
+Of fetched batches it reads the headers, as much as finding the next batch takes; decoders check the checksums. Sources: KIP-74 (the first
+batch always comes), KIP-98, KIP-320 (leader epochs), KIP-392 (followers named by leaders), KIP-516 (topic ids), KIP-580 (back-off), KIP-951
+(leaders named in responses).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -42,6 +35,7 @@ from ottla.client.fetch.fetch_values import (
     UnknownPartition,
 )
 from ottla.client.fetch.leaders import NO_EPOCH, NO_LEADER, LeaderAndEpoch, Leaders, TopicMetadata
+from ottla.client.reactions import FETCH, INVALID_METADATA, METADATA, UNKNOWN_TOPIC, Reaction
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.model import TopicPartition
 from ottla.protocol.records.batch import BATCH_LENGTH_MIN, HEADER_BYTES, LENGTH_OVERHEAD_BYTES, MAGIC
@@ -69,6 +63,8 @@ def scan_batches(records: memoryview) -> WholeBatches:
         following = at + LENGTH_OVERHEAD_BYTES + length
         if following > size:
             break
+        if base < next_offset:
+            raise PeerError(f"the batch at offset {base} comes behind one that ends at offset {next_offset - 1}")
         next_offset = base + delta + 1
         at = following
     return WholeBatches(at, next_offset)
@@ -186,27 +182,8 @@ The last of them is for the last readable offset: records from there show that t
 are while a broker waits for its remote storage (KIP-405).
 """
 
-INVALID_METADATA: Final = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.LISTENER_NOT_FOUND,
-        ErrorCode.BROKER_NOT_AVAILABLE,
-    }
-)
-"""Another broker may lead the partition now: retry after a metadata refresh."""
-RETRIABLE: Final = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
-"""The same broker may succeed a little later."""
-SESSION_ERRORS: Final = frozenset(
-    {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR}
-)
-"""The broker does not know the session of the request (KIP-227): the next one begins another."""
-UNKNOWN_TOPIC: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
-"""The topic may have been deleted or re-created."""
+EMPTY_AT_ONCE_MAX: Final = 4
+"""Empty responses in a row that came long before fetch.max.wait.ms was over: after so many, an open range waits before the next request."""
 
 
 class FetchMachine:
@@ -229,6 +206,7 @@ class FetchMachine:
         for partition in sorted(self._later):
             self._start_next_range(partition)
         self._in_flight: dict[int, tuple[PartitionFetch, ...]] = {}
+        self._sent_ms: dict[int, float] = {}
         self._resumed: set[int] = set()
         self._refreshing: frozenset[str] = frozenset()
         self._received_bytes = self._received_offsets = 0
@@ -261,7 +239,7 @@ class FetchMachine:
         return -1 if each is None else each.position
 
     def take_problems(self) -> list[tuple[TopicPartition, Problem]]:
-        """The open ranges that ended since the last call, each with its problem."""
+        """The open ranges that were refused or ended since the last call, each with its problem."""
         problems, self._problems = self._problems, []
         return problems
 
@@ -301,7 +279,7 @@ class FetchMachine:
         for broker_id, ranges in by_broker.items():
             if not any(each.need is Need.NOW for each in ranges):
                 continue
-            self._in_flight[broker_id] = self._fetches(ranges)
+            self._in_flight[broker_id], self._sent_ms[broker_id] = self._fetches(ranges), now_ms
             actions.append(SendFetch(broker_id, self._in_flight[broker_id], self._is_bulk(ranges)))
         if unknown and not self._refreshing:
             self._refreshing = frozenset(unknown)
@@ -324,6 +302,9 @@ class FetchMachine:
         by_partition = {response.partition: response for response in responses}
         if len(by_partition) < len(responses) or not by_partition.keys() <= {fetch.partition for fetch in fetches}:
             raise PeerError("a Fetch response with partitions that were not requested, or with one of them twice")
+        # Before anything changes: where one partition makes no sense, the records of the others are fetched again.
+        scanned = self._scan(fetches, by_partition)
+        waited_ms = now_ms - self._sent_ms.pop(broker_id, now_ms)
         found: list[FetchedRecords] = []
         before_records = _up_to_first_records(responses)
         for fetch in fetches:
@@ -337,11 +318,11 @@ class FetchMachine:
                 elif response.error is not ErrorCode.NONE:
                     self._on_error(each, response, now_ms)
                 elif response.records:
-                    found.extend(self._on_records(each, response, is_first, now_ms))
+                    found.extend(self._on_records(each, response, scanned[each.partition], is_first, now_ms))
                 elif response.preferred_replica != NO_REPLICA:
                     self._on_preferred_replica(each, broker_id, response, now_ms)
                 elif not was_resumed:  # a resumed request is older than the range: records may have been appended since
-                    found.extend(self._on_empty(each, response, is_first, now_ms))
+                    found.extend(self._on_empty(each, response, is_first, now_ms, waited_ms))
         return found
 
     def on_disconnect(self, broker_id: int, why: str, now_ms: float) -> None:
@@ -400,19 +381,32 @@ class FetchMachine:
         offsets = sum(each.end - each.fetch_offset for each in ranges if not each.empty_responses and not each.is_open)
         return offsets * self._received_bytes >= 2 * BULK_BYTES * self._received_offsets > 0
 
-    def _on_records(self, each: RangeProgress, response: PartitionResponse, is_first: bool, now_ms: float) -> list[FetchedRecords]:
+    def _scan(
+        self, fetches: Iterable[PartitionFetch], responses: Mapping[TopicPartition, PartitionResponse]
+    ) -> dict[TopicPartition, WholeBatches]:
+        """The batches of every partition that is still read as it was requested. Raises PeerError."""
+        scanned = {}
+        for fetch in filter(self._is_current, fetches):
+            response = responses.get(fetch.partition)
+            if response is None or response.error is not ErrorCode.NONE or not response.records:
+                continue
+            whole = scanned[fetch.partition] = scan_batches(response.records)
+            if 0 <= whole.next_offset <= self._active[fetch.partition].position:
+                raise PeerError(f"a Fetch from offset {fetch.offset} of {fetch.partition} was answered with records before it")
+        return scanned
+
+    def _on_records(
+        self, each: RangeProgress, response: PartitionResponse, scanned: WholeBatches, is_first: bool, now_ms: float
+    ) -> list[FetchedRecords]:
         """The batches of one partition. `is_first`: no records came before them in the response."""
         if each.fetch_offset != each.position:
             self._fetch_position_again(each, now_ms)
             return []
-        scanned = scan_batches(response.records)
         if scanned.next_offset < 0:
             if is_first:  # the first batch comes whole, however large it is (KIP-74)
                 self._fail(each, PartitionRefused(each.partition, ErrorCode.RECORD_LIST_TOO_LARGE), now_ms)
             return []
         position = each.position
-        if scanned.next_offset <= position:
-            raise PeerError(f"a Fetch from offset {position} of {each.partition} was answered with records before it")
         self._received_bytes += scanned.size_bytes
         self._received_offsets += scanned.next_offset - position
         each.advance(scanned.next_offset)
@@ -427,26 +421,25 @@ class FetchMachine:
     def _on_error(self, each: RangeProgress, response: PartitionResponse, now_ms: float) -> None:
         error, refused = response.error, PartitionRefused(each.partition, response.error)
         is_from_follower, each.replica = each.replica is not None, None
+        reaction = FETCH.of(error)
         has_new_leader = error in INVALID_METADATA and self._leaders.update_leader(each.partition, response.current_leader)
         is_refused_by_follower = is_from_follower and error is ErrorCode.OFFSET_OUT_OF_RANGE
-        if (has_new_leader or is_refused_by_follower or error in SESSION_ERRORS) and each.may_retry_at_once(now_ms):
+        if (has_new_leader or is_refused_by_follower or reaction is Reaction.NEW_SESSION) and each.may_retry_at_once(now_ms):
             return  # where brokers keep naming each other, or lose every session, back-off begins
-        if error in SESSION_ERRORS or is_refused_by_follower:
-            self._fail(each, refused, now_ms)
-        elif error in INVALID_METADATA:
-            each.needs_metadata = True
-            self._fail(each, refused, now_ms)
-        elif error in RETRIABLE:
+        if reaction in (Reaction.NEW_SESSION, Reaction.RETRY) or is_refused_by_follower:
             self._fail(each, refused, now_ms)
         elif error in UNKNOWN_TOPIC:
             each.needs_metadata = each.is_topic_doubted = True
             self._fail(each, self._missing(each), now_ms, is_short=True)
-        elif error is ErrorCode.OFFSET_OUT_OF_RANGE and each.fetch_offset != each.position:
+        elif reaction is Reaction.REFRESH:
+            each.needs_metadata = True
+            self._fail(each, refused, now_ms)
+        elif reaction is Reaction.RESET and each.fetch_offset != each.position:
             self._fetch_position_again(each, now_ms)  # a new leader, whose high watermark lags behind
-        elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
+        elif reaction is Reaction.RESET:
             self._end(each, OffsetOutOfRange(each.partition, each.position, response.log_start_offset, response.high_watermark))
         else:
-            self._end(each, refused)
+            self._refuse(each, refused, now_ms)
 
     def _on_preferred_replica(self, each: RangeProgress, broker_id: int, response: PartitionResponse, now_ms: float) -> None:
         """The leader names a follower that is closer. Followers name none: one that does knows another leader."""
@@ -461,13 +454,20 @@ class FetchMachine:
         each.fetch_offset, each.empty_responses = each.position, 0
         self._fail(each, PartitionRefused(each.partition, ErrorCode.OFFSET_NOT_AVAILABLE), now_ms)
 
-    def _on_empty(self, each: RangeProgress, response: PartitionResponse, is_first: bool, now_ms: float) -> list[FetchedRecords]:
+    def _on_empty(
+        self, each: RangeProgress, response: PartitionResponse, is_first: bool, now_ms: float, waited_ms: float
+    ) -> list[FetchedRecords]:
         """No batch came: there is none yet, none any more, or the response had no space left.
 
         `is_first`: no records came before in the response, so that it would hold a batch if there were one.
         """
         if each.is_open:
+            # A broker waits for records; one that does not, again and again, is asked less often.
+            quick = each.empty_responses + 1 if is_first and waited_ms < self._policy.max_wait_ms / 2 else 0
             each.advance(each.position)
+            each.empty_responses = quick
+            if quick > EMPTY_AT_ONCE_MAX:
+                each.retry_at_ms = now_ms + backoff_ms(quick - EMPTY_AT_ONCE_MAX, *self._policy.retry_backoff_ms, self._rng())
             return []
         if each.replica is not None and response.high_watermark < each.end:  # the follower lags behind
             each.replica = None
@@ -496,10 +496,10 @@ class FetchMachine:
             return
         if topic.error is not ErrorCode.NONE:
             refused = PartitionRefused(each.partition, topic.error)
-            if topic.error in INVALID_METADATA or topic.error in RETRIABLE:
-                self._fail(each, refused, now_ms)
+            if METADATA.of(topic.error) is Reaction.TELL:
+                self._refuse(each, refused, now_ms)
             else:
-                self._end(each, refused)
+                self._fail(each, refused, now_ms)
             return
         if each.topic_id and topic.topic_id and topic.topic_id != each.topic_id:
             self._on_other_topic_id(each, topic.topic_id, now_ms)
@@ -529,6 +529,14 @@ class FetchMachine:
         retries = each.record_failure(problem, now_ms, policy=self._policy, rng=self._rng(), is_short=is_short, is_connecting=is_connecting)
         if not retries:
             self._end(each, problem)
+
+    def _refuse(self, each: RangeProgress, refused: PartitionRefused, now_ms: float) -> None:
+        """Report what waiting may not end: an open range is tried again all the same, as by Kafka's clients, any other read ends."""
+        if each.is_open:
+            self._problems.append((each.partition, refused))
+            self._fail(each, refused, now_ms)
+        else:
+            self.problem = refused
 
     def _end(self, each: RangeProgress, problem: Problem) -> None:
         """End an open range alone, or the whole read."""

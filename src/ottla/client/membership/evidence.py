@@ -1,23 +1,13 @@
-"""Why a membership was lost: what is measured in the client's own process, and the sentence that explains it.
+"""Why a membership was lost, or nearly: what a consumer measures in its own process, and the sentence and advice that follow from it.
 
-The application's polls: how far apart they are, how long they take, and how long the records in between took.
+Measured are the application's polls (a poll is one call that hands out records; the application's work is the time from its end to the
+beginning of the next) and stalls: the thread, or the event loop, that sends heartbeats ran late. A thread that waits for the GIL wakes up
+in each switch interval to ask for it (CPython: `take_gil`), and a stopped process does not run at all: the thread's voluntary context
+switches tell the two apart.
 
-A poll here is one call that hands out records; the application's work is the time from its end to the beginning of the next.
-
-Stalls of a consumer: the thread, or the event loop, that sends its heartbeats ran late. Which kind of stall, from what was measured.
-
-A thread of Python that waits for the GIL wakes up in each switch interval to ask for it (CPython: `take_gil`); a process that is stopped
-does not run at all. So the voluntary context switches of the thread tell the two apart, whatever the CPU does meanwhile.
-
-Why a member lost its membership, or nearly did: decisions over what its own process measured, each with numbers and advice.
-
-Two kinds are told apart. Heartbeats were missing: the process did not run, or the network did not carry them. Or the application polled
-too late: it works on its records for too long, or is stuck. Pure functions; `evidence` has the measurements.
-
-What one consumer measures about its membership, kept until it is needed to say why the membership was lost; and what it logs.
-
-The membership and the shell report; `explanations` decides. Joins, leaves and losses are logged in the words of Kafka's Java client, so
-that tools which read its logs understand these. Times are milliseconds of a clock that never jumps.
+Two kinds of loss are told apart. Heartbeats were missing: the process did not run, or the network did not carry them. Or the application
+polled too late: it works on its records for too long, or is stuck. Joins, leaves and losses are logged in the words of Kafka's Java client,
+so that tools which read its logs understand these. Times are milliseconds of a clock that never jumps.
 """
 
 from collections import deque
@@ -239,8 +229,8 @@ def explain_removal(measured: Measurements, error: str, api: str) -> Explanation
 
 def explain_stall(settings: GroupSettings, cause: MemberCause, late_ms: float) -> Explanation:
     """The consumer ran late: no heartbeat was sent meanwhile."""
-    event = f"sent no heartbeat for {round(late_ms)} ms, session.timeout.ms is {settings.session_timeout_ms}"
-    return Explanation(cause, event, _STALLS[cause], _session_advice(late_ms, cause), f"{round(late_ms)} ms")
+    event = f"sent no heartbeat for {round(late_ms)} ms, {settings.session_property} is {settings.session_timeout_ms}"
+    return Explanation(cause, event, _STALLS[cause], _or_session(settings, late_ms, cause), f"{round(late_ms)} ms")
 
 
 _STALLS: Final[Mapping[MemberCause, str]] = {
@@ -269,7 +259,11 @@ def _stalled(measured: Measurements, event: str) -> Explanation | None:
     late_ms, since_ms = round(measured.stalls[cause]), round(measured.since_heartbeat_ms)
     why = f"{_STALLS[cause]} for {late_ms} of {since_ms} ms without a heartbeat"
     return Explanation(
-        cause, event, why, _session_advice(measured.since_heartbeat_ms, cause), f"{late_ms} of {since_ms} ms without a heartbeat"
+        cause,
+        event,
+        why,
+        _or_session(measured.settings, measured.since_heartbeat_ms, cause),
+        f"{late_ms} of {since_ms} ms without a heartbeat",
     )
 
 
@@ -280,7 +274,7 @@ def _network(measured: Measurements, event: str) -> Explanation:
     else:
         why = f"the consumer ran in time, and the coordinator answered no heartbeat for {since} ms; other requests were answered"
     failed = f" ({measured.failure})" if measured.failure else ""
-    advice = _session_advice(measured.since_heartbeat_ms, MemberCause.NETWORK)
+    advice = _or_session(measured.settings, measured.since_heartbeat_ms, MemberCause.NETWORK)
     return Explanation(MemberCause.NETWORK, event, why + failed, advice, f"no heartbeat answered for {since} ms")
 
 
@@ -290,33 +284,39 @@ def _late_application(measured: Measurements, event: str, short: str, *, is_over
     if sum(measured.stalls.values()) >= gap_ms / 2:
         cause = max(measured.stalls, key=lambda each: measured.stalls[each])
         late = f"{round(measured.stalls[cause])} of {round(gap_ms)} ms"
-        advice = f"{_REMEDIES[cause]}, or {_interval_advice(gap_ms)}"
+        advice = _or_interval(measured, _REMEDIES[cause], gap_ms)
         return Explanation(cause, event, f"{_STALLS[cause]} for {late}", advice, f"{short}, {late} of it stalled")
     if not records:
         why = "the last poll gave it no record, and it did something else since then"
-        return Explanation(MemberCause.BLOCKED, event, why, f"poll more often, or {_interval_advice(gap_ms)}", short)
+        return Explanation(MemberCause.BLOCKED, event, why, _or_interval(measured, "poll more often", gap_ms), short)
     if usual_ms is not None and gap_ms >= _STUCK * records * max(usual_ms, 0.1):
         usual = f"earlier ones took {_number(usual_ms)} ms each"
         why = f"{_count(records)} took {round(gap_ms)} ms{'' if is_over else ' so far'}, {usual}"
-        advice = f"bound the time of a record, or pause() and poll() while it takes longer, or {_interval_advice(gap_ms)}"
+        advice = _or_interval(measured, "bound the time of a record, or pause() and poll() while it takes longer", gap_ms)
         return Explanation(MemberCause.BLOCKED, event, why, advice, f"{short}, {_count(records)}, {usual}")
     each_ms = gap_ms / records if is_over else max(gap_ms / records, usual_ms or 0.0)
     duration = f"{_number(each_ms)} ms{' each' if records > 1 else ''}"
     verb = "took" if is_over else "need at least" if records > 1 else "needs at least"
     why = f"{_count(records)} {verb} {duration}"
-    advice = _interval_advice(each_ms * records)
     fewer = _rounded_down(measured.settings.max_poll_interval_ms / 2 / each_ms)
-    if 0 < fewer < records:
-        advice = f"set max.poll.records to {fewer}, or {advice}"
+    advice = _or_interval(measured, f"set max.poll.records to {fewer}" if 0 < fewer < records else "", each_ms * records)
     return Explanation(MemberCause.SLOW_PROCESSING, event, why, advice, f"{short}, {_count(records)} at {duration}")
 
 
-def _interval_advice(gap_ms: float) -> str:
-    return f"set max.poll.interval.ms to {_rounded_up(1.5 * gap_ms)}"
+def _or_interval(measured: Measurements, remedy: str, gap_ms: float) -> str:
+    """`remedy`, and a larger max.poll.interval.ms where it is too small for the gap."""
+    wanted = _rounded_up(1.5 * gap_ms)
+    return _one_or_other(remedy, f"set max.poll.interval.ms to {wanted}" if wanted > measured.settings.max_poll_interval_ms else "")
 
 
-def _session_advice(since_ms: float, cause: MemberCause) -> str:
-    return f"{_REMEDIES[cause]}, or set session.timeout.ms to {min(_rounded_up(1.5 * since_ms), SESSION_MS_MAX)}"
+def _or_session(settings: GroupSettings, since_ms: float, cause: MemberCause) -> str:
+    """The cause's remedy, and a longer session where the silence does not fit into it."""
+    wanted = min(_rounded_up(1.5 * since_ms), SESSION_MS_MAX)
+    return _one_or_other(_REMEDIES[cause], f"set {settings.session_property} to {wanted}" if wanted > settings.session_timeout_ms else "")
+
+
+def _one_or_other(remedy: str, other: str) -> str:
+    return ", or ".join(each for each in (remedy, other) if each)
 
 
 def _count(records: int) -> str:
@@ -418,6 +418,10 @@ class Evidence:
         """The rebalance is over: reasons say nothing more about what led to it."""
         self.log_lines.append(f"Successfully synced group in generation {generation}")
         self.text = ""
+
+    def moved(self, member_id: str, epoch: int, before: str, after: str) -> None:
+        """A member of the consumer protocol has another state, by Java's names."""
+        self.log_lines.append(f"Member {member_id} with epoch {epoch} transitioned from {before} to {after}.")
 
     def rejoin_requested(self, reason: str) -> None:
         """The member is going to join again."""

@@ -7,19 +7,16 @@ outcome with the request itself. Two steps belong to the application's thread: b
 and the application's polls (Kafka: `Heartbeat`). Times are milliseconds of a clock that never jumps; `rng` gives numbers from 0 to 1.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ottla.client.backoff import backoff_ms
 from ottla.client.membership.evidence import Evidence, generation_text
+from ottla.client.membership.group_membership import GroupMembership
 from ottla.client.membership.values import (
-    HEARTBEAT,
-    JOIN,
-    SYNC,
     TRANSITIONS,
     Assigned,
-    FindCoordinator,
     GroupRequest,
     GroupSettings,
     Heartbeat,
@@ -28,12 +25,12 @@ from ottla.client.membership.values import (
     JoinResponse,
     LeaveGroup,
     MemberState,
-    Reaction,
     SyncGroup,
     SyncResponse,
-    reaction,
 )
-from ottla.groups.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
+from ottla.client.reactions import HEARTBEAT, JOIN, SYNC, Reaction
+from ottla.groups.assignors import NO_RACKS, Assignor, Racks, Subscriber
+from ottla.groups.assignors._checks import AssignorError, checked_assignment, named_in_errors
 from ottla.groups.reason_evidence import with_evidence
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.wire.consumer_protocol import (
@@ -124,10 +121,6 @@ class HeartbeatTimers:
         return min(self._session_ends_ms, self.poll_due_ms, *([] if self.in_flight else [self._next_ms]))
 
 
-class InvalidAssignment(Exception):
-    """A cooperative assignor gave away a partition that another member still owns."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAssignment:
     """The assignments as bytes by member id, and the topics to which any member subscribes."""
@@ -141,13 +134,13 @@ def make_assignments(
 ) -> GroupAssignment:
     """Assign `partitions` (their count by topic; topics that are not known yet are left out) to `members`.
 
-    Raises PeerError for a subscription that cannot be read, and InvalidAssignment.
+    Raises PeerError for a subscription that cannot be read, and AssignorError.
     """
+    if len({member.member_id for member in members}) < len(members):
+        raise PeerError("the coordinator names a member twice")
     subscribers = [_subscriber(assignor, member) for member in members]
     topics = frozenset(topic for each in subscribers for topic in each.topics)
-    made = assignor.assign(subscribers, {topic: count for topic, count in partitions.items() if topic in topics}, racks)
-    if assignor.is_cooperative:
-        _check_cooperative(assignor.name, subscribers, made)
+    made = checked_assignment(assignor, subscribers, {topic: count for topic, count in partitions.items() if topic in topics}, racks)
     assignments = tuple((each.member_id, encode_assignment(made.get(each.member_id, {}))) for each in subscribers)
     return GroupAssignment(assignments=assignments, topics=topics)
 
@@ -162,57 +155,32 @@ def _subscriber(assignor: Assignor, member: JoinedMember) -> Subscriber:
         generation=read.generation,
         rack=read.rack,
     )
-    return assignor.with_user_data(described, read.user_data)
-
-
-def _check_cooperative(name: str, members: Iterable[Subscriber], made: Assignment) -> None:
-    """A partition that a member of the latest generation owns may stay there or be left out, and go nowhere else yet."""
-    latest = max((member.generation for member in members), default=0)
-    owners: dict[tuple[str, int], set[str]] = {}
-    for member in members:
-        if member.generation == latest:
-            for topic, numbers in member.owned.items():
-                for number in numbers:
-                    owners.setdefault((topic, number), set()).add(member.member_id)
-    for member_id, mine in made.items():
-        for topic, numbers in mine.items():
-            for number in numbers:
-                others = owners.get((topic, number), set())
-                if len(others) == 1 and member_id not in others:
-                    raise InvalidAssignment(f"assignor {name} gave {topic}-{number} to {member_id} before its owner revoked it")
+    with named_in_errors(assignor):
+        return assignor.with_user_data(described, read.user_data)
 
 
 POLL_EXPIRED: Final = "consumer poll timeout has expired."
 LEAVING_BY_ITSELF: Final = "consumer pro-actively leaving the group"
 _NO_RESPONSE: Final = "DisconnectException"
+_HOPEFUL: Final = frozenset({Reaction.REJOIN, Reaction.FORGET_GENERATION, Reaction.FORGET_MEMBER})
+"""After these the next JoinGroup is expected to succeed."""
+_AT_ONCE_MAX: Final = 3
+"""Failures in a row after which it is expected no more."""
 _Snapshot = dict[str, tuple[int, Sequence[frozenset[str]] | None]]
 """Of each topic the number of partitions, and the racks of their replicas."""
 
 
-class Membership:
-    """One member. `coordinator`: the broker's id, None while it is not known. `failure`: an error that the application has to see.
-
-    `evidence` records what happens to the membership, for the reason of a loss.
-    """
+class Membership(GroupMembership):
+    """One member of a classic group."""
 
     def __init__(
         self, settings: GroupSettings, assignors: Sequence[Assignor], *, evidence: Evidence, now_ms: float, rng: Callable[[], float]
     ) -> None:
-        self.settings = settings
-        self.state = MemberState.UNJOINED
-        self.generation = NO_GENERATION
-        self.member_id = ""
-        self.coordinator: int | None = None
-        self.failure: ErrorCode | Exception | None = None
-        self.has_poll_expired = False
-        self.assigned: Assigned | None = None
-        self.group_topics: frozenset[str] = frozenset()
-        self.is_cooperative = all(each.is_cooperative for each in assignors)
+        super().__init__(settings, evidence=evidence, now_ms=now_ms, rng=rng)
+        self._state = MemberState.UNJOINED
+        self._is_cooperative = all(each.is_cooperative for each in assignors)
         self._assignors = {each.name: each for each in assignors}
-        self._rng = rng
-        self._evidence = evidence
         self._timers = HeartbeatTimers(settings, now_ms)
-        self._topics: frozenset[str] | None = None
         self._joining_topics: frozenset[str] | None = None
         self._joined_topics: frozenset[str] | None = None
         self._owned: Partitions = {}
@@ -225,10 +193,8 @@ class Membership:
         self._needs_rejoin = True
         self._needs_prepare = True
         self._reason = ""
-        self._retry_at_ms = self._find_at_ms = now_ms
-        self._failures = self._find_failures = 0
-        self._finding: FindCoordinator | None = None
-        self._wants_coordinator = False
+        self._retry_at_ms = now_ms
+        self._failures = self._refused = 0
         self._rebalancing: JoinGroup | SyncGroup | None = None
         self._heartbeat: Heartbeat | None = None
         self._next: list[SyncGroup | LeaveGroup] = []
@@ -236,9 +202,20 @@ class Membership:
     # What the application does.
 
     @property
-    def is_subscribed(self) -> bool:
-        """Whether there is a subscription, so that the member belongs into the group."""
-        return self._topics is not None
+    def state(self) -> MemberState:
+        return self._state
+
+    @property
+    def is_cooperative(self) -> bool:
+        return self._is_cooperative
+
+    @property
+    def is_over(self) -> bool:
+        return self.failure is ErrorCode.FENCED_INSTANCE_ID
+
+    @property
+    def claim(self) -> int:
+        return self.generation
 
     @property
     def must_prepare(self) -> bool:
@@ -260,7 +237,7 @@ class Membership:
         """Whether a JoinGroup is wanted or on its way."""
         return self._needs_rejoin or self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
 
-    def subscribe(self, topics: frozenset[str]) -> None:
+    def subscribe(self, topics: frozenset[str], regex: str = "") -> None:
         """The topics to join with; a change needs a rebalance."""
         self._topics = topics
         if self._joined_topics is not None and topics != self._joined_topics:
@@ -278,16 +255,20 @@ class Membership:
         self._evidence.heartbeat_sent_ms = until_ms
         self._evidence.heartbeat_answered(until_ms, is_rejoin_due=False)
 
-    def find_coordinator(self) -> None:
-        """A request needs the coordinator, although there is no subscription."""
-        self._wants_coordinator = True
-
     def request_rejoin(self, reason: str) -> None:
         """Join again; `reason` is what the broker logs."""
         if not self._needs_rejoin or reason != self._reason:
             self._evidence.rejoin_requested(reason)
         self._needs_rejoin = True
         self._reason = reason
+
+    def refuse_assignment(self, reason: str, now_ms: float) -> None:
+        """The assignment cannot be meant: join again, at once the first time, then later and later."""
+        self.assigned = None
+        self._refused += 1
+        self.request_rejoin(reason)
+        if self._refused > 1:
+            self._retry_at_ms = now_ms + self._backoff_ms(self._refused - 1)
 
     def prepared(self, owned: Partitions) -> None:
         """The application has given up what it had to; `owned` is what it keeps."""
@@ -298,13 +279,7 @@ class Membership:
     def completed(self) -> None:
         """The application has taken over the assignment."""
         self.assigned = None
-
-    def take_failure(self) -> ErrorCode | Exception | None:
-        """The error to raise now. A fenced member fails again in each call; after other errors it tries to join again."""
-        failure = self.failure
-        if failure is not ErrorCode.FENCED_INSTANCE_ID:
-            self.failure = None
-        return failure
+        self._refused = 0
 
     def leave(self, reason: str) -> None:
         """Leave the group and forget the subscription. Static members stay in the group until their session expires."""
@@ -325,34 +300,21 @@ class Membership:
         if self.state is MemberState.STABLE:
             self._check_metadata()
 
+    def on_topic_ids(self, names: Mapping[str, str]) -> None:
+        """Assignments have names."""
+
     def on_coordinator(self, broker_id: int, now_ms: float) -> None:
-        """FindCoordinator was answered."""
-        self._finding, self._find_failures = None, 0
-        self._wants_coordinator = False
-        self.coordinator = broker_id
+        super().on_coordinator(broker_id, now_ms)
         self._timers.reset_session(now_ms)
 
-    def on_no_coordinator(self, error: ErrorCode | None, now_ms: float) -> None:
-        """FindCoordinator failed: with an error code, or without a response (None)."""
-        self._finding = None
-        if error in (ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.INVALID_GROUP_ID):
-            self.failure = error
-        self._find_failures += 1
-        self._find_at_ms = now_ms + self._backoff_ms(self._find_failures)
-
-    def coordinator_lost(self, now_ms: float) -> None:
-        """The coordinator moved, or its connection broke: find it again. It answers no request that is on its way."""
-        if self.coordinator is None:
-            return
-        self.coordinator = None
-        self._find_at_ms = now_ms
+    def _on_coordinator_lost(self, now_ms: float) -> None:
         if self._heartbeat is not None:
             self._heartbeat = None
             self._timers.failed(now_ms, self._rng())
         if self._rebalancing is not None:
             self._rebalancing = None
             self._next = [each for each in self._next if isinstance(each, LeaveGroup)]
-            self._rebalance_failed(Reaction.RETRY_LATER, None, "", now_ms)
+            self._rebalance_failed(Reaction.RETRY, None, "", now_ms)
 
     # Requests and their outcomes.
 
@@ -364,36 +326,51 @@ class Membership:
             requests += self._next
             self._next = []
         if self._may_join and now_ms >= self._retry_at_ms and self.coordinator is not None:
-            requests.append(self._join())
-            self._evidence.joining(now_ms)
-        if self.coordinator is None and self._needs_coordinator and self._finding is None and now_ms >= self._find_at_ms:
-            self._finding = FindCoordinator(self.settings.group_id)
-            requests.append(self._finding)
-        return requests
+            try:
+                requests.append(self._join())
+                self._evidence.joining(now_ms)
+            except AssignorError as error:
+                self.failure = error
+                self._failures += 1
+                self._retry_at_ms = now_ms + self._backoff_ms(self._failures)
+        return [*requests, *self._next_search(now_ms)]
 
     def next_ms(self) -> float | None:
         """When `next_requests` may have something without any report; None when it waits for reports alone."""
-        times = []
+        search_ms = self._search_ms()
+        times = [] if search_ms is None else [search_ms]
         if self.state.sends_heartbeats and self.coordinator is not None:
             times.append(self._timers.next_ms())
-        if self.coordinator is None and self._needs_coordinator and self._finding is None:
-            times.append(self._find_at_ms)
         if self._may_join and self.coordinator is not None:
             times.append(self._retry_at_ms)
         return min(times, default=None)
+
+    def on_response(self, request: Any, response: Any, now_ms: float) -> None:
+        match request:
+            case JoinGroup():
+                self.on_join(request, response, now_ms)
+            case SyncGroup():
+                self.on_sync(request, response, now_ms)
+            case Heartbeat():
+                self.on_heartbeat(request, response, now_ms)
 
     def on_join(self, request: JoinGroup, response: JoinResponse, now_ms: float) -> None:
         """A response to JoinGroup. The leader makes the assignments of all members."""
         if request is not self._rebalancing:
             return
         self._rebalancing = None
+        if JOIN.of(response.error) is Reaction.TAKE_MEMBER_ID and not request.member_id and response.member_id:
+            # No failure: the coordinator keeps the member id for one session timeout, which no back-off may use up.
+            self._move_to(MemberState.UNJOINED)
+            self.member_id = response.member_id
+            self.request_rejoin(f"need to re-join with the given member-id: {self.member_id}")
+            self._retry_at_ms = now_ms
+            return
         if response.error is not ErrorCode.NONE:
-            if response.error is ErrorCode.MEMBER_ID_REQUIRED:
-                self.member_id = response.member_id
-            self._rebalance_failed(reaction(JOIN, response.error), response.error, "JOIN_GROUP", now_ms)
+            self._rebalance_failed(JOIN.of(response.error), response.error, "JOIN_GROUP", now_ms)
             return
         if response.protocol_name not in self._assignors:
-            self._rebalance_failed(Reaction.FAIL, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "JOIN_GROUP", now_ms)
+            self._rebalance_failed(Reaction.TELL, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "JOIN_GROUP", now_ms)
             return
         self._move_to(MemberState.COMPLETING_REBALANCE)
         self.generation, self.member_id = response.generation, response.member_id
@@ -404,9 +381,8 @@ class Membership:
         self._is_leader = response.leader == response.member_id
         try:
             assignments = self._lead(response) if self._is_leader else ()
-        except (InvalidAssignment, PeerError) as error:
-            self._rebalance_failed(Reaction.RETRY_LATER, None, "", now_ms)
-            self.failure = error
+        except (AssignorError, PeerError) as error:
+            self._rebalance_failed(Reaction.RETRY, error, "", now_ms)
             return
         self._rebalancing = SyncGroup(
             group_id=self.settings.group_id,
@@ -425,17 +401,15 @@ class Membership:
             return
         self._rebalancing = None
         if response.error is not ErrorCode.NONE:
-            self._rebalance_failed(reaction(SYNC, response.error), response.error, "SYNC_GROUP", now_ms)
+            self._rebalance_failed(SYNC.of(response.error), response.error, "SYNC_GROUP", now_ms)
             return
         try:
             partitions = parse_assignment(response.assignment)
         except PeerError as error:
-            self._rebalance_failed(Reaction.RETRY_LATER, None, "", now_ms)
-            self.failure = error
+            self._rebalance_failed(Reaction.RETRY, error, "", now_ms)
             return
         self._move_to(MemberState.STABLE)
         self._evidence.assigned(self._generation_text())
-        self._failures = 0
         self._needs_rejoin, self._needs_prepare = False, True
         self._reason = ""
         self.assigned = Assigned(generation=self.generation, assignor=self._protocol, partitions=partitions)
@@ -452,13 +426,17 @@ class Membership:
         self._heartbeat = None
         if error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self._timers.succeeded(now_ms)
+            self._failures = 0
             if error is not ErrorCode.NONE and self.state is MemberState.STABLE:
                 self.request_rejoin("group is already rebalancing")
             self._evidence.heartbeat_answered(now_ms, is_rejoin_due=error is not ErrorCode.NONE and self.must_prepare)
             return
         self._timers.failed(now_ms, self._rng())
         if (request.generation, request.member_id) == (self.generation, self.member_id):
-            self._react(reaction(HEARTBEAT, error), error, "HEARTBEAT", now_ms)
+            what = HEARTBEAT.of(error)
+            if what in _HOPEFUL:
+                self._back_off(now_ms, is_hopeful=True)
+            self._react(what, error, "HEARTBEAT", now_ms)
 
     def on_no_response(self, request: GroupRequest, now_ms: float) -> None:
         """A request was lost with its connection, or not answered in time."""
@@ -473,11 +451,13 @@ class Membership:
         if error is ErrorCode.REBALANCE_IN_PROGRESS:
             self.request_rejoin("offset commit failed since group is already rebalancing")
             return True
-        if not is_current:
-            return self.state is MemberState.PREPARING_REBALANCE
-        if error is ErrorCode.FENCED_INSTANCE_ID:
+        if is_current and error is ErrorCode.FENCED_INSTANCE_ID:
             self.failure = error
+        elif not is_current or self.state is MemberState.PREPARING_REBALANCE:
+            # The response to JoinGroup, on another connection, says what has become of the member.
+            return self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
         elif self.is_subscribed:
+            self._back_off(now_ms, is_hopeful=True)
             self._removed(error, "OFFSET_COMMIT", now_ms, keeps_id=error is ErrorCode.ILLEGAL_GENERATION)
         return False
 
@@ -498,10 +478,6 @@ class Membership:
             and self._is_settled
             and self._partitions is not None
         )
-
-    @property
-    def _needs_coordinator(self) -> bool:
-        return self.is_subscribed or self._wants_coordinator
 
     def _next_heartbeat(self, now_ms: float) -> Heartbeat | None:
         """The checks of Kafka's heartbeat thread, in its order."""
@@ -531,6 +507,7 @@ class Membership:
         return self._heartbeat
 
     def _join(self) -> JoinGroup:
+        protocols = tuple((name, self._subscription(assignor)) for name, assignor in self._assignors.items())
         self._move_to(MemberState.PREPARING_REBALANCE)
         settings = self.settings
         self._joining_topics = self._topics
@@ -541,19 +518,22 @@ class Membership:
             session_timeout_ms=settings.session_timeout_ms,
             rebalance_timeout_ms=settings.longest_rebalance_ms,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
-            protocols=tuple((name, self._subscription(assignor)) for name, assignor in self._assignors.items()),
+            protocols=protocols,
             reason=with_evidence(self._reason, self._evidence.text),
         )
         return self._rebalancing
 
     def _lead(self, response: JoinResponse) -> tuple[tuple[str, bytes], ...]:
+        if response.member_id not in {member.member_id for member in response.members}:
+            raise PeerError("the coordinator names this member the leader of a group without it")
         made = make_assignments(self._assignors[self._protocol], response.members, self._partitions or {}, self._racks)
         self.group_topics = made.topics
         self._assigned_for = self._snapshot()
         return () if response.skip_assignment else made.assignments
 
     def _subscription(self, assignor: Assignor) -> bytes:
-        user_data = assignor.user_data(*self._last_assignments.get(assignor.name, (None, NO_GENERATION)))
+        with named_in_errors(assignor):
+            user_data = assignor.user_data(*self._last_assignments.get(assignor.name, (None, NO_GENERATION)))
         return encode_subscription(
             self._topics or (), owned=self._owned, generation=self.generation, rack=self.settings.rack, user_data=user_data
         )
@@ -572,18 +552,14 @@ class Membership:
         if self._is_leader and self._assigned_for is not None and self._snapshot() != self._assigned_for:
             self.request_rejoin("cached metadata has changed")
 
-    def _rebalance_failed(self, what: Reaction, error: ErrorCode | None, api: str, now_ms: float) -> None:
-        """A JoinGroup or SyncGroup failed: back to UNJOINED, and join again as the error demands."""
+    def _rebalance_failed(self, what: Reaction, error: ErrorCode | Exception | None, api: str, now_ms: float) -> None:
+        """A JoinGroup or SyncGroup failed: back to UNJOINED, and join again as the error demands. An exception is for the application."""
         self._move_to(MemberState.UNJOINED)
-        self._failures += 1
-        self._retry_at_ms = now_ms
-        if what is Reaction.TAKE_MEMBER_ID:
-            self.request_rejoin(f"need to re-join with the given member-id: {self.member_id}")
-            return
+        self._back_off(now_ms, is_hopeful=what in _HOPEFUL)
         self.request_rejoin(f"rebalance failed due to {_NO_RESPONSE if error is None else _exception_name(error)}")
-        if what in (Reaction.RETRY_LATER, Reaction.FAIL, Reaction.FIND_COORDINATOR):
-            self._retry_at_ms = now_ms + self._backoff_ms(self._failures)
-        if error is not None:
+        if isinstance(error, Exception):
+            self.failure = error
+        if isinstance(error, ErrorCode):
             self._react(what, error, api, now_ms)
 
     def _react(self, what: Reaction, error: ErrorCode, api: str, now_ms: float) -> None:
@@ -591,7 +567,7 @@ class Membership:
             self.coordinator_lost(now_ms)
         elif what in (Reaction.FORGET_GENERATION, Reaction.FORGET_MEMBER):
             self._removed(error, api, now_ms, keeps_id=what is Reaction.FORGET_GENERATION)
-        elif what is Reaction.FAIL:
+        elif what is Reaction.TELL:
             if api == "HEARTBEAT":
                 self._forget(f"encountered {error.name} from {api} response", keeps_id=True)
             self.failure = error
@@ -623,14 +599,19 @@ class Membership:
         else:
             self._forget(LEAVING_BY_ITSELF, keeps_id=False)
 
-    def _backoff_ms(self, failures: int) -> float:
-        return backoff_ms(failures, *self.settings.retry_backoff_ms, self._rng())
+    def _back_off(self, now_ms: float, *, is_hopeful: bool) -> None:
+        """Count a failure since the last answered heartbeat, and join later. `is_hopeful`: the first few are followed by a join at once."""
+        self._failures += 1
+        waits = self._failures - _AT_ONCE_MAX if is_hopeful else self._failures
+        self._retry_at_ms = now_ms + self._backoff_ms(waits) if waits > 0 else now_ms
 
     def _move_to(self, state: MemberState) -> None:
-        assert state is self.state or state in TRANSITIONS[self.state], f"{self.state} to {state}"
-        self.state = state
+        assert state is self._state or state in TRANSITIONS[self._state], f"{self._state} to {state}"
+        self._state = state
 
 
-def _exception_name(error: ErrorCode) -> str:
-    """The name of Java's exception for an error, as its members give it in their reasons."""
+def _exception_name(error: ErrorCode | Exception) -> str:
+    """The name of an exception; for an error code that of Java's, as its members give it in their reasons."""
+    if isinstance(error, Exception):
+        return type(error).__name__
     return "".join(part.capitalize() for part in error.name.split("_")) + "Exception"

@@ -1,23 +1,15 @@
-"""Values of a membership: states, settings, requests and responses, and what an error code means for it.
+"""Values of a membership: a member's states and their transitions, settings, requests and responses; of both group protocols.
 
-The states of a member of a classic group, and every transition between them (Kafka: `AbstractCoordinator.MemberState`).
-
-Values of group membership: settings, requests to the coordinator, and its responses. Free of API versions.
-
-A request is also the key of its response: the machine takes a response only for the request that it waits for.
-
-How a member reacts to each error code of the group APIs, as tables (Kafka: the response handlers of `AbstractCoordinator`).
-
-An error that a table does not name fails the call of the application, unless it is retriable.
+Transitions are a table (Kafka: `AbstractCoordinator.MemberState`). A request is also the key of its response: the machine takes a response
+only for the request that it waits for. API versions do not occur here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.errors import ErrorCode as E
 from ottla.protocol.wire.consumer_protocol import NO_GENERATION, Partitions
 
 
@@ -31,7 +23,9 @@ class MemberState(Enum):
     COMPLETING_REBALANCE = "completing rebalance"
     """JoinGroup was answered, SyncGroup is sent."""
     STABLE = "stable"
-    """SyncGroup was answered with an assignment."""
+    """SyncGroup was answered with an assignment; or, of the consumer protocol, all of it is taken over."""
+    RECONCILING = "reconciling"
+    """Of the consumer protocol: partitions are to be given up or taken over, or the coordinator is to be told of it."""
 
     @property
     def sends_heartbeats(self) -> bool:
@@ -39,10 +33,11 @@ class MemberState(Enum):
 
 
 TRANSITIONS: Final = {
-    MemberState.UNJOINED: frozenset({MemberState.PREPARING_REBALANCE}),
+    MemberState.UNJOINED: frozenset({MemberState.PREPARING_REBALANCE, MemberState.RECONCILING}),
     MemberState.PREPARING_REBALANCE: frozenset({MemberState.COMPLETING_REBALANCE, MemberState.UNJOINED}),
     MemberState.COMPLETING_REBALANCE: frozenset({MemberState.STABLE, MemberState.UNJOINED}),
-    MemberState.STABLE: frozenset({MemberState.PREPARING_REBALANCE, MemberState.UNJOINED}),
+    MemberState.STABLE: frozenset({MemberState.PREPARING_REBALANCE, MemberState.RECONCILING, MemberState.UNJOINED}),
+    MemberState.RECONCILING: frozenset({MemberState.STABLE, MemberState.UNJOINED}),
 }
 """From each state to those that may follow it."""
 
@@ -55,6 +50,8 @@ JOIN_OVERHEAD_MS: Final = 5_000
 class GroupSettings:
     """A member's settings, by Kafka's names; times in milliseconds. `rack`: client.rack, "" for none.
 
+    `is_consumer_protocol`: group.protocol=consumer (KIP-848). Session and heartbeat interval are the coordinator's then; `remote_assignor`:
+    group.remote.assignor, None for the group's own.
     `group_id`: "" for a consumer that reads without a group. `rebalance_timeout_ms`: how long the coordinator waits for this member in a
     rebalance; None: for max.poll.interval.ms, within which members that rebalance in `poll` come back.
     """
@@ -62,6 +59,8 @@ class GroupSettings:
     group_id: str
     instance_id: str | None = None
     rack: str = ""
+    is_consumer_protocol: bool = False
+    remote_assignor: str | None = None
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     max_poll_interval_ms: int = 300_000
@@ -73,6 +72,11 @@ class GroupSettings:
     def longest_rebalance_ms(self) -> int:
         """The rebalance timeout."""
         return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
+
+    @property
+    def session_property(self) -> str:
+        """What sets the session timeout."""
+        return "the group's consumer.session.timeout.ms" if self.is_consumer_protocol else "session.timeout.ms"
 
     @property
     def join_timeout_ms(self) -> int:
@@ -134,7 +138,36 @@ class LeaveGroup:
     reason: str
 
 
-GroupRequest = FindCoordinator | JoinGroup | SyncGroup | Heartbeat | LeaveGroup
+LEAVE_EPOCH: Final = -1
+STATIC_LEAVE_EPOCH: Final = -2
+"""The epochs of a member that leaves: for good, and until it returns within its session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConsumerGroupHeartbeat:
+    """The one request of the consumer protocol: joins with epoch 0, stays, acknowledges, or leaves.
+
+    What is None, and a rebalance timeout of -1, is as the coordinator knows it. `owned`: partitions by topic id.
+    """
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None
+    rack: str | None = None
+    rebalance_timeout_ms: int = -1
+    topics: tuple[str, ...] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: Mapping[str, Sequence[int]] | None = None
+
+    @property
+    def is_leave(self) -> bool:
+        """Whether it leaves the group."""
+        return self.member_epoch < 0
+
+
+GroupRequest = FindCoordinator | JoinGroup | SyncGroup | Heartbeat | LeaveGroup | ConsumerGroupHeartbeat
 
 
 class JoinedMember(NamedTuple):
@@ -167,58 +200,24 @@ class SyncResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatResponse:
+    """`message`: what the coordinator says of an error. `assignment`: partitions by topic id, None: as before."""
+
+    error: ErrorCode
+    message: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Mapping[str, Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
-    """An assignment that the application has not taken over yet, as its assignor named it."""
+    """An assignment that the application has not taken over yet, as its assignor named it.
+
+    `renewed`: topics that were deleted and created again, so that none of their partitions is the one that the member owns.
+    """
 
     generation: int
-    assignor: str
+    assignor: str = ""
     partitions: Partitions = field(default_factory=dict)
-
-
-class Reaction(Enum):
-    """What a member does after an error."""
-
-    RETRY_LATER = "retry after retry.backoff.ms"
-    REJOIN = "join again"
-    FORGET_GENERATION = "forget the generation, keep the member id, and join again"
-    FORGET_MEMBER = "forget generation and member id, and join again"
-    TAKE_MEMBER_ID = "join again with the member id of the response"
-    FIND_COORDINATOR = "find the coordinator again"
-    FAIL = "raise the error in the application's next call"
-    IGNORE = "count the request as failed, and send the next one after a back-off"
-
-
-_COORDINATOR_GONE: Final[dict[E, Reaction]] = {
-    E.COORDINATOR_NOT_AVAILABLE: Reaction.FIND_COORDINATOR,
-    E.NOT_COORDINATOR: Reaction.FIND_COORDINATOR,
-}
-RETRIABLE: Final = frozenset({E.COORDINATOR_LOAD_IN_PROGRESS, E.REQUEST_TIMED_OUT, E.NOT_ENOUGH_REPLICAS, E.KAFKA_STORAGE_ERROR})
-"""Errors after which the same request may succeed a little later."""
-
-JOIN: Final[Mapping[E, Reaction]] = _COORDINATOR_GONE | {
-    E.UNKNOWN_MEMBER_ID: Reaction.FORGET_MEMBER,
-    E.ILLEGAL_GENERATION: Reaction.FORGET_GENERATION,
-    E.MEMBER_ID_REQUIRED: Reaction.TAKE_MEMBER_ID,
-    E.REBALANCE_IN_PROGRESS: Reaction.RETRY_LATER,
-}
-SYNC: Final[Mapping[E, Reaction]] = _COORDINATOR_GONE | {
-    E.REBALANCE_IN_PROGRESS: Reaction.REJOIN,
-    E.UNKNOWN_MEMBER_ID: Reaction.FORGET_MEMBER,
-    E.ILLEGAL_GENERATION: Reaction.FORGET_GENERATION,
-}
-HEARTBEAT: Final[Mapping[E, Reaction]] = _COORDINATOR_GONE | {
-    E.REBALANCE_IN_PROGRESS: Reaction.REJOIN,
-    E.UNKNOWN_MEMBER_ID: Reaction.FORGET_MEMBER,
-    E.ILLEGAL_GENERATION: Reaction.FORGET_GENERATION,
-    E.FENCED_INSTANCE_ID: Reaction.FAIL,
-    E.GROUP_AUTHORIZATION_FAILED: Reaction.FAIL,
-}
-
-
-def reaction(table: Mapping[E, Reaction], error: E) -> Reaction:
-    """The reaction to an error of a request whose errors `table` names."""
-    if error in table:
-        return table[error]
-    if table is HEARTBEAT:
-        return Reaction.IGNORE
-    return Reaction.RETRY_LATER if error in RETRIABLE else Reaction.FAIL
+    renewed: frozenset[str] = frozenset()

@@ -104,6 +104,7 @@ class BrokerConnection:
 
     `tls` encrypts it; a buffer size of -1 is the operating system's; `clock` is in seconds. Methods raise BrokerUnavailableError when the
     broker is not reachable or hangs up, AuthenticationError when one side rejects the other, and PeerError for malformed responses.
+    `opening` gets the socket before anything is sent: another thread may shut it down, which ends a wait in this one.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class BrokerConnection:
         receive_buffer_bytes: int = -1,
         send_buffer_bytes: int = -1,
         clock: Callable[[], float] = time.monotonic,
+        opening: Callable[[socket.socket], None] | None = None,
     ) -> None:
         self.name = f"{host}:{port}"
         self.timeout_ms = timeout_ms
@@ -140,7 +142,11 @@ class BrokerConnection:
                 if size >= 0:
                     self._socket.setsockopt(socket.SOL_SOCKET, option, size)
             if tls is not None:
-                self._socket = self._encrypted(tls, host)
+                self._socket = self._wrapped(tls, host)
+            if opening is not None:
+                opening(self._socket)
+            if isinstance(self._socket, ssl.SSLSocket):
+                self._shake_hands(self._socket)
             self._socket.setblocking(False)
             self._versions = {int(ApiKey.API_VERSIONS): (_API_VERSIONS_VERSION, _API_VERSIONS_VERSION)}
             self._versions = self._ask_versions()
@@ -277,9 +283,15 @@ class BrokerConnection:
         except PeerError as error:
             raise PeerError(f"broker {self.name} sent no {response_class.__name__}: {error}") from error
 
-    def _encrypted(self, tls: ssl.SSLContext, host: str) -> ssl.SSLSocket:
+    def _wrapped(self, tls: ssl.SSLContext, host: str) -> ssl.SSLSocket:
         try:
-            return tls.wrap_socket(self._socket, server_hostname=host)
+            return tls.wrap_socket(self._socket, server_hostname=host, do_handshake_on_connect=False)
+        except (OSError, ValueError) as error:
+            raise BrokerUnavailableError(f"no encrypted connection to broker {self.name}: {error}") from error
+
+    def _shake_hands(self, encrypted: ssl.SSLSocket) -> None:
+        try:
+            encrypted.do_handshake()
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
             why = "it closed the connection: does it speak TLS on this port?"
             raise BrokerUnavailableError(f"no encrypted connection to broker {self.name}: {why}") from error

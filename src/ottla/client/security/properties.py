@@ -22,7 +22,7 @@ from ottla.client.security.tokens import (
     parse_unsecured,
     parse_unsecured_options,
 )
-from ottla.config.client_properties import is_security, read_properties
+from ottla.config.client_properties import TO_PEM, is_security, read_properties
 from ottla.config.client_property import Client
 
 _MODULE: Final = re.compile(r"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(.*?);\s*", re.DOTALL | re.IGNORECASE)
@@ -77,17 +77,6 @@ _LOGIN_HANDLERS: Final = (
 )
 PEM: Final = "PEM"
 _TLS_VERSIONS: Final = frozenset({"TLSv1.2", "TLSv1.3"})
-
-
-_TO_PEM: Final = {
-    ("truststore", "JKS"): "keytool -list -rfc -keystore {place} > truststore.pem",
-    ("truststore", "PKCS12"): "openssl pkcs12 -in {place} -nokeys -out truststore.pem",
-    ("keystore", "JKS"): (
-        "keytool -importkeystore -srckeystore {place} -destkeystore keystore.p12 -deststoretype PKCS12 && "
-        "openssl pkcs12 -in keystore.p12 -out keystore.pem"
-    ),
-    ("keystore", "PKCS12"): "openssl pkcs12 -in {place} -out keystore.pem",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +253,7 @@ def _check_type(properties: Mapping[str, str], store: str, location: str, *, is_
     if kind == PEM:
         return
     default = "" if name in properties else ", Kafka's default,"
-    command = _TO_PEM.get((store, kind))
+    command = TO_PEM.get((store, kind))
     how = f" Turn it into PEM: {command.format(place=location or f'the {store}')}" if command else ""
     raise ValueError(f"{name} must be PEM: {kind}{default} is not supported.{how}")
 

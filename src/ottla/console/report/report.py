@@ -24,6 +24,7 @@ from ottla.groups.events import GroupEvent
 from ottla.history.sources.evidence import Evidence
 from ottla.history.sources.group_events import BROKER_CLOCK, evidence_of_event
 from ottla.history.story.arrays import LagHistory
+from ottla.history.story.incident_texts import utc_text
 from ottla.history.story.stories import EVERYTHING, StoryOptions, stories
 from ottla.history.story.story import Story
 
@@ -52,6 +53,7 @@ _LEGEND: Final = (
     ("sign planned", "\u25b2", "planned"),
     ("sign unknown", "?", "planned or not: not known"),
     ("sign avoided", "\u25c7", "avoided by static membership"),
+    ("sign avoided", "\u00d7", "refused: the member could not join"),
     ("swatch stopped", "", "stands still: a rebalance runs"),
     ("swatch silent", "", "silent, not yet removed"),
     ("swatch heat", "", "owns few to many partitions"),
@@ -73,6 +75,38 @@ def headline_html(document: Mapping[str, Any]) -> str:
 
 def _findings(findings: Sequence[str]) -> str:
     return "" if not findings else f'<ul class="findings">{"".join(f"<li>{escape(each)}</li>" for each in findings)}</ul>\n'
+
+
+INCIDENT_COLUMNS: Final = (
+    *("from (UTC)", "to", "incident", "groups", "who", "rebalances", "partition-seconds"),
+    *("planned", "confidence", "setting"),
+)
+
+
+def incidents_html(incidents: Sequence[Mapping[str, Any]]) -> str:
+    """What happened to all groups: a sentence with the count, and a row for each incident; empty where there is none."""
+    if not incidents:
+        return ""
+    unplanned = sum(incident["planned"] is False for incident in incidents)
+    heads = "".join(f'<th scope="col">{name}</th>' for name in INCIDENT_COLUMNS)
+    rows = "".join(map(_incident_row, incidents))
+    return (
+        f'<section class="incidents"><h2>Incidents</h2><p class="headline">{len(incidents)}, {unplanned} of them not planned.</p>\n'
+        f'<div class="scroll"><table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table></div></section>\n'
+    )
+
+
+def _incident_row(incident: Mapping[str, Any]) -> str:
+    planned, seconds, advice = incident["planned"], incident["stopped_partition_seconds"], incident["advice"]
+    style = "unknown" if planned is None else "planned" if planned else "unplanned"
+    setting = "none" if advice is None else " = ".join(filter(None, (advice["setting"], advice["value"])))
+    cells = (
+        f"<td>{_time(incident['started_ms'])}</td><td>{_time(incident['ended_ms'])}</td><td>{escape(incident['incident'])}</td>"
+        f"<td>{escape(', '.join(incident['groups']))}</td><td>{escape(', '.join(incident['culprits']) or '-')}</td>"
+        f"{_number(incident['rebalances'])}{_number(seconds)}"
+        f'<td class="{style}">{_PLANNED[planned]}</td><td>{incident["confidence"]}</td><td>{escape(setting)}</td>'
+    )
+    return f'<tr title="{escape(incident["sentence"])}">{cells}</tr>\n'
 
 
 def advice_html(document: Mapping[str, Any]) -> str:
@@ -108,7 +142,7 @@ def table_html(document: Mapping[str, Any], *, first: int | None = None) -> str:
 def _row(index: int, row: Mapping[str, Any]) -> str:
     verdict = verdict_of(row)
     took = None if row["join_ms"] is None and row["sync_ms"] is None else (row["join_ms"] or 0) + (row["sync_ms"] or 0)
-    planned = "avoided" if row["is_avoided"] else _PLANNED[row["planned"]]
+    planned = "refused" if row["is_refused"] else "avoided" if row["is_avoided"] else _PLANNED[row["planned"]]
     stopped = None if row["stopped"] is None else round(row["stopped_seconds"], 1)
     cells = (
         f'<td class="{verdict}">{escape(row["glyph"])}</td>'
@@ -195,10 +229,20 @@ def report_page(stories: Sequence[Story], *, title: str | None = None, note: str
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_policy(script, style)}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(name)}</title>\n'
-        f"<style>{style}</style></head>\n<body>\n{_chooser(stories)}{_NOTHING if not stories else ''}{body}"
+        f"<style>{style}</style></head>\n<body>\n{incidents_html(incidents_of(stories))}"
+        f"{_chooser(stories)}{_NOTHING if not stories else ''}{body}"
         f"{_HELP}<footer>{escape(note)}</footer>\n"
         f"{''.join(_data(each, number) for number, each in enumerate(stories))}<script>{script}</script>\n</body></html>\n"
     )
+
+
+def incidents_of(stories: Iterable[Story]) -> list[dict[str, Any]]:
+    """The incidents of all groups, each once, in the order of their times."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for story in stories:
+        for incident in story.document["incidents"]:
+            found.setdefault((incident["started_ms"], incident["incident"], *incident["groups"], *incident["culprits"]), incident)
+    return sorted(found.values(), key=lambda incident: incident["started_ms"])
 
 
 def _policy(script: str, style: str) -> str:
@@ -237,7 +281,7 @@ def _option(story: Story, *, is_selected: bool) -> str:
 def _section(story: Story, number: int, *, is_first: bool) -> str:
     document = story.document
     legend = "".join(f'<li><span class="{style}">{sign}</span>{meaning}</li>' for style, sign, meaning in _LEGEND)
-    lag = "" if document["lag"] else '<p class="quiet">No lag here: its sources have no commits over time.</p>'
+    lag = "" if document["lag"] else _NO_LAG
     return (
         f'<section class="group" data-group="{escape(story.group)}" data-story="story-{number}">\n{headline_html(document)}'
         f'<div class="columns"><div class="timeline" role="img" tabindex="0" aria-label="{escape(_describe(story))}">'
@@ -260,6 +304,9 @@ def _data(story: Story, number: int) -> str:
     return f'<script type="application/vnd.ottla.story" id="story-{number}">{packed}</script>\n'
 
 
+_NO_LAG: Final = (
+    '<p class="quiet">No lag here: no source has commits together with the ends of logs over time. An archive of ottla watch has both.</p>'
+)
 _SEARCH: Final = '<input class="search" type="search" placeholder="Search the table (/)" aria-label="Search the table" hidden>'
 _HELP: Final = (
     '<dialog class="help"><h3>Keys</h3><dl></dl><p>The wheel zooms with Ctrl, or once the picture has the focus. A drag moves the view; '
@@ -299,7 +346,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """The stories as JSON-ready values."""
-        return {"stories": [story.to_dict() for story in self.stories]}
+        return {"incidents": incidents_of(self.stories), "stories": [story.to_dict() for story in self.stories]}
 
     def show(self) -> None:
         """Show the report in a notebook; elsewhere, print what it says."""
@@ -316,15 +363,19 @@ class Report:
             f'<iframe sandbox="{_SANDBOX}" srcdoc="{escape(self.html())}" title="Report" width="100%" height="{FRAME_HEIGHT}" '
             'frameborder="0"></iframe>'
         )
-        tables = "".join(f"{headline_html(each.document)}{advice_html(each.document)}{table_html(each.document)}" for each in self.stories)
+        tables = incidents_html(incidents_of(self.stories))
+        tables += "".join(f"{headline_html(each.document)}{advice_html(each.document)}{table_html(each.document)}" for each in self.stories)
         return {"text/html": f"{frame}\n<details><summary>As tables</summary>{tables}</details>", "text/plain": str(self)}
 
     def __str__(self) -> str:
-        return "\n".join(_text(story.document) for story in self.stories) or "There is no rebalance in the evidence."
+        incidents = [incident["sentence"] for incident in incidents_of(self.stories)]
+        texts = [*incidents, *(_text(story.document) for story in self.stories)]
+        return "\n".join(texts) or "There is no rebalance in the evidence."
 
 
 def _text(document: Mapping[str, Any]) -> str:
     rebalances = document["rebalances"]
     lines = [f"{document['group']}: {document['state']}. {document['headline']}"]
-    lines += [f"  {glyph} {sentence}" for glyph, sentence in zip(rebalances["glyph"], rebalances["sentence"], strict=True)]
+    columns = (rebalances["glyph"], map(utc_text, rebalances["started_ms"]), rebalances["sentence"])
+    lines += [f"  {glyph} {time}: {sentence}" for glyph, time, sentence in zip(*columns, strict=True)]
     return "\n".join(lines)

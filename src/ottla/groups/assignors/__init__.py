@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from ottla.config.broker_settings import CONSUMER_ASSIGNORS
 from ottla.protocol.wire.consumer_protocol import NO_GENERATION, Partitions
 from ottla.text import did_you_mean, java_order
 
@@ -41,10 +42,15 @@ class Subscriber:
 
 
 class Assignor(ABC):
-    """Distributes partitions. `is_cooperative`: members keep their partitions while they rejoin, and revoke only what they lose."""
+    """Distributes partitions. `is_cooperative`: members keep their partitions while they rejoin, and revoke only what they lose.
+
+    The leader of a classic group calls its assignor, and the coordinator that of a consumer group: `for_leaders` and `for_coordinator`.
+    """
 
     name: str
     is_cooperative: bool = False
+    for_leaders: bool = True
+    for_coordinator: bool = False
 
     @abstractmethod
     def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
@@ -63,7 +69,28 @@ class Assignor(ABC):
 
 
 def assignors() -> dict[str, Assignor]:
-    """Every assignor by its Kafka name."""
+    """Every assignor that a leader may have, by its Kafka name."""
+    return {name: assignor for name, assignor in _all_assignors().items() if assignor.for_leaders}
+
+
+def coordinator_assignors(names: Sequence[str] = CONSUMER_ASSIGNORS) -> dict[str, Assignor]:
+    """The assignors of consumer groups by the names that members choose them by, in this order; a user's own is `module:Class`.
+
+    Raises ValueError that says what is wrong.
+    """
+    known = {name: assignor for name, assignor in _all_assignors().items() if assignor.for_coordinator}
+    chosen: dict[str, Assignor] = {}
+    for name in names:
+        if ":" not in name and name not in known:
+            raise ValueError(f"{name!r} is no assignor of consumer groups (assignors: {', '.join(sorted(known))}, or module:Class)")
+        assignor = known[name] if name in known else find_assignor(name)
+        if assignor.name in chosen:
+            raise ValueError(f"two assignors of consumer groups have the name {assignor.name!r}")
+        chosen[assignor.name] = assignor
+    return chosen
+
+
+def _all_assignors() -> dict[str, Assignor]:
     from ottla.discovery import drop_ins
     from ottla.groups import assignors as package
 

@@ -15,6 +15,7 @@ class RangeAssignor(Assignor):
     """Consecutive partitions for each member."""
 
     name = "range"
+    for_coordinator = True
 
     def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
         """Divide each topic among its subscribers."""

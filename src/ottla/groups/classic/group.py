@@ -3,17 +3,28 @@
 It maintains its counts and rejects transitions that the table does not contain. How it rebalances is in `rebalance`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ottla.coordinator.timers import Timer, Timers
 from ottla.groups.classic.member import Member, Protocols, member_from_value
 from ottla.groups.classic.states import ANSWERS, TRANSITIONS, GroupState
-from ottla.groups.commands import DescribedMember, DescribeGroup, DescribeResult, JoinMember, JoinResult, OffsetCommit, SyncResult
+from ottla.groups.commands import (
+    DescribedMember,
+    DescribeGroup,
+    DescribeResult,
+    JoinMember,
+    JoinResult,
+    OffsetCommit,
+    OffsetFetch,
+    SyncResult,
+    TxnOffsetCommit,
+)
 from ottla.groups.events import EventMember, GroupEvent, TriggerCode, readable_assignment
 from ottla.groups.group import CommandContext, CoordinatorState, Group
-from ottla.groups.log.records import GroupMetadataRecord
+from ottla.groups.log.committed_offsets import TopicOffsets
+from ottla.groups.log.records import GroupMetadataRecord, GroupRecord
 from ottla.groups.log.replayed_state import OffsetsByTopic
 from ottla.groups.snapshots import GroupSnapshot, GroupSummary, MemberAssignment
 from ottla.protocol.coordinator_records import GroupMetadataValue, MemberValue
@@ -96,6 +107,18 @@ class ClassicGroup(Group):
         group.update_subscribed_topics()
         return group
 
+    @classmethod
+    def of_members(cls, group_id: str, members: Iterable[Member], *, protocol_type: str, generation: int, now_ms: int) -> "ClassicGroup":
+        """A Stable group of these members, without assignments yet; the first one leads."""
+        group = cls(group_id, now_ms=now_ms)
+        group.generation = generation
+        for member in members:
+            group.add(member, protocol_type)
+        group.protocol = group.select_protocol()
+        group.state = GroupState.STABLE
+        group.update_subscribed_topics()
+        return group
+
     @property
     def group_type(self) -> str:
         return CLASSIC
@@ -146,7 +169,14 @@ class ClassicGroup(Group):
         timers.arm(member.session, timer_ms + member.session_timeout_ms)
         return ANSWERS[self.state].heartbeat
 
-    def check_commit(self, context: CommandContext, command: OffsetCommit) -> ErrorCode:
+    def tombstones(self) -> tuple[GroupRecord, ...]:
+        # As in Kafka, a group without a record gets a tombstone, too: its replay removes the group.
+        return (GroupMetadataRecord(group_id=self.group_id, value=None),)
+
+    def check_fetch(self, command: OffsetFetch) -> ErrorCode:
+        return ErrorCode.NONE
+
+    def check_commit(self, context: CommandContext, command: OffsetCommit, topics: Iterable[TopicOffsets]) -> ErrorCode:
         answers = ANSWERS[self.state]
         if self.state is GroupState.DEAD:
             return answers.commit
@@ -162,6 +192,16 @@ class ClassicGroup(Group):
         if answers.commits_keep_session:
             self.members[command.member_id].restart_session(context)
         return answers.commit
+
+    def check_transactional_commit(self, context: CommandContext, command: TxnOffsetCommit) -> ErrorCode:
+        if self.state is GroupState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if command.generation < 0 and (self.state is GroupState.EMPTY or (not command.member_id and command.instance_id is None)):
+            return ErrorCode.NONE
+        error = self.check_member(context, command.member_id, command.instance_id)
+        if error is ErrorCode.NONE and command.generation != self.generation:
+            error = ErrorCode.ILLEGAL_GENERATION
+        return error
 
     def check_member(self, context: CommandContext, member_id: str, instance_id: str | None) -> ErrorCode:
         """NONE, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID (KIP-345); an id that has not joined yet is not a member."""
@@ -235,6 +275,7 @@ class ClassicGroup(Group):
         )
 
     def unload(self, context: CommandContext) -> None:
+        context.log(f"[GroupId={self.group_id}] Unloading group metadata for generation {self.generation}.")
         for member in self.members.values():
             join_reply_to = self.unpark_join(member)
             if join_reply_to is not None:

@@ -97,7 +97,7 @@ def _leave(context: CommandContext, group: ClassicGroup, leaving: LeavingMember,
         context.log(f"{prefix} Pending member {member_id} {text}")
         context.cancel(group.pending[member_id])
         group.remove(member_id)
-        departures.append(_Departure(leaving, _code_of_leave(leaving), None, {}))
+        departures.append(_Departure(leaving, code_of_leave(leaving), None, {}))
         return ErrorCode.NONE
     else:
         error = group.check_member(context, member_id, leaving.instance_id)
@@ -105,7 +105,7 @@ def _leave(context: CommandContext, group: ClassicGroup, leaving: LeavingMember,
             return error
     member = group.members[member_id]
     context.log(f"{prefix} Member {member_id} {text}")
-    departures.append(_Departure(leaving, _code_of_leave(leaving), member, member.liveness(context.timer_ms)))
+    departures.append(_Departure(leaving, code_of_leave(leaving), member, member.liveness(context.timer_ms)))
     remove_member(context, group, member)
     return ErrorCode.NONE
 
@@ -114,7 +114,8 @@ def _line(leaving: LeavingMember, error: ErrorCode) -> LeftMember:
     return LeftMember(member_id=leaving.member_id, instance_id=leaving.instance_id, error=error)
 
 
-def _code_of_leave(leaving: LeavingMember) -> TriggerCode:
+def code_of_leave(leaving: LeavingMember) -> TriggerCode:
+    """Why a member leaves by LeaveGroup."""
     reason = leaving.reason or ""
     if POLL_TIMEOUT_REASON in reason:
         return TriggerCode.POLL_TIMEOUT

@@ -5,6 +5,7 @@ Requests and timers that change the membership call it. The assignment that foll
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from ottla.groups.classic.group import ClassicGroup, find_group
 from ottla.groups.classic.member import Member, joined_members
@@ -20,6 +21,30 @@ REJOIN_RETRY_MS_MIN = 100
 """The shortest join phase after one that no member joined: a rebalance timeout of 0 would repeat it without end."""
 
 
+class TriggeringMember(Protocol):
+    """The member that is the reason of a rebalance, perhaps of a group of another type until then."""
+
+    @property
+    def member_id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def instance_id(self) -> str | None:
+        """Its instance id, of a static member."""
+        ...
+
+    @property
+    def client_id(self) -> str:
+        """Its client's id."""
+        ...
+
+    @property
+    def client_host(self) -> str:
+        """Where it comes from."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
     """A reason to rebalance. `reason` is Kafka's text, `client_reason` the client's own (KIP-800).
@@ -29,7 +54,7 @@ class Trigger:
 
     code: TriggerCode
     reason: str
-    member: Member | None = None
+    member: TriggeringMember | None = None
     member_id: str | None = None
     client_reason: str | None = None
     evidence: Mapping[str, int] | None = None

@@ -11,7 +11,15 @@ from ottla.groups.classic.member import assigned_members
 from ottla.groups.classic.rebalance import Trigger, log_unreadable_subscriptions, release_syncs, trigger_rebalance
 from ottla.groups.classic.states import GroupState
 from ottla.groups.classic.sync import EMPTY_ASSIGNMENT_WARNING
-from ottla.groups.commands import CommitResult, DeleteResult, JoinResult, LeaveResult, OffsetDeleteResult, Result
+from ottla.groups.commands import (
+    CommitResult,
+    ConsumerGroupHeartbeatResult,
+    DeleteResult,
+    JoinResult,
+    LeaveResult,
+    OffsetDeleteResult,
+    Result,
+)
 from ottla.groups.events import TriggerCode
 from ottla.groups.group import CommandContext, CoordinatorState
 from ottla.groups.log.records import GroupMetadataRecord
@@ -66,6 +74,7 @@ def replay_group_record(state: CoordinatorState, record: GroupMetadataRecord) ->
     if record.value is None:
         state.remove_group(group)
         return
+    state.complete_conversion(group)
     staged, group.staged = group.staged, None
     if staged is None:
         return
@@ -89,7 +98,9 @@ def append_failed(context: CommandContext, command: AppendFailed) -> None:
         if isinstance(record, GroupMetadataRecord) and record.value is not None:
             group = find_group(context.state, record.group_id)
             assert group is not None, f"{record.group_id} was removed while its record was appended"
-            if group.staged is not None:
+            if context.state.undo_conversion(group):
+                _refuse_all(context, group, command, error)
+            elif group.staged is not None:
                 _discard_staged(context, group, command, error)
             elif record.value.generation == 0 and group.generation == 0:
                 _discard_new_group(context, group, command, error)
@@ -112,8 +123,13 @@ def failed_result(result: Result, error: ErrorCode) -> Result:
             return DeleteResult(error=error)
         case OffsetDeleteResult():
             return OffsetDeleteResult(error=error)
+        case JoinResult(error=_E.REBALANCE_IN_PROGRESS):
+            # A parked request, which waits for nothing any more.
+            return result
         case JoinResult():
             return JoinResult(error=error, member_id="")
+        case ConsumerGroupHeartbeatResult():
+            return ConsumerGroupHeartbeatResult(error=error)
         case _:
             return result
 
@@ -162,13 +178,18 @@ def _discard_staged(context: CommandContext, group: ClassicGroup, command: Appen
 def _discard_new_group(context: CommandContext, group: ClassicGroup, command: AppendFailed, error: ErrorCode) -> None:
     """Remove a group whose first record failed, without an event."""
     context.log(f"Failed to write empty metadata for group {group.group_id}: {command.error.name}")
+    _refuse_all(context, group, command, error)
+    context.state.remove_group(group)
+
+
+def _refuse_all(context: CommandContext, group: ClassicGroup, command: AppendFailed, error: ErrorCode) -> None:
+    """Answer every request to a group that will not be with the error."""
     for reply in command.effects.replies:
         context.reply(reply.to, failed_result(reply.result, error))
     for member in group.members.values():
         waiting = group.unpark_join(member)
         if waiting is not None:
             context.reply(waiting, JoinResult(error=error, member_id=""))
-    context.state.remove_group(group)
 
 
 def _keep_empty(context: CommandContext, value: GroupMetadataValue, command: AppendFailed, error: ErrorCode) -> None:

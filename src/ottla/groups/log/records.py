@@ -1,6 +1,6 @@
 """Records of the offsets topic as the group coordinator writes and replays them, their bytes, and quick ways to read many of them.
 
-The codec of all record types is in protocol.coordinator_records; here are the two that the coordinator has, in the versions that Kafka 4.x
+The codec of all record types is in protocol.coordinator_records; here are those that the coordinator has, in the versions that Kafka 4.x
 writes. A log may hold millions of commits, and groups commit to the same partitions again and again: commits are read by a fast way, for
 diagnosis as small tuples whose keys are cached. And batches are cut down to the records of some groups; offsets, times, producers and
 transactions stay what they are.
@@ -9,7 +9,7 @@ transactions stay what they are.
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 from ottla.protocol.coordinator_records import (
     GROUP_METADATA,
@@ -17,10 +17,13 @@ from ottla.protocol.coordinator_records import (
     OFFSET_VALUE,
     OFFSETS_TOPIC_TYPES,
     ClassicGroupKey,
+    GroupKey,
     GroupMetadataValue,
+    MemberKey,
     MemberValue,
     OffsetKey,
     OffsetValue,
+    RegularExpressionKey,
     decode_offsets_record,
 )
 from ottla.protocol.errors import PeerError
@@ -54,7 +57,22 @@ class GroupMetadataRecord:
     value: GroupMetadataValue | None
 
 
-GroupRecord = OffsetRecord | GroupMetadataRecord
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupRecord:
+    """A record of a consumer group (key types 3 to 8, and 16). `name` is a member's id or a regular expression, "" where the key has none;
+    `value` None is the tombstone."""
+
+    record_type: int
+    group_id: str
+    name: str = ""
+    value: Any
+
+
+GroupRecord = OffsetRecord | GroupMetadataRecord | ConsumerGroupRecord
+
+REGULAR_EXPRESSION: Final = 16
+CONSUMER_RECORD_TYPES: Final = frozenset({3, 4, 5, 6, 7, 8, REGULAR_EXPRESSION})
+_OF_A_MEMBER: Final = frozenset({5, 7, 8})
 
 OFFSET_KEYS = (0, OFFSET_COMMIT)
 OFFSET_VERSION, EXPIRING_OFFSET_VERSION, GROUP_VERSION = 4, 1, 3
@@ -84,7 +102,16 @@ def encode_key(record: GroupRecord) -> bytes:
     if isinstance(record, OffsetRecord):
         offset_key = OffsetKey(group_id=record.group_id, topic=record.topic, partition=record.partition)
         return OFFSETS_TOPIC_TYPES[OFFSET_COMMIT].encode_key(OFFSET_COMMIT, offset_key)
-    return OFFSETS_TOPIC_TYPES[GROUP_METADATA].encode_key(GROUP_METADATA, ClassicGroupKey(group_id=record.group_id))
+    if isinstance(record, GroupMetadataRecord):
+        return OFFSETS_TOPIC_TYPES[GROUP_METADATA].encode_key(GROUP_METADATA, ClassicGroupKey(group_id=record.group_id))
+    key: GroupKey | MemberKey | RegularExpressionKey
+    if record.record_type in _OF_A_MEMBER:
+        key = MemberKey(group_id=record.group_id, member_id=record.name)
+    elif record.record_type == REGULAR_EXPRESSION:
+        key = RegularExpressionKey(group_id=record.group_id, regular_expression=record.name)
+    else:
+        key = GroupKey(group_id=record.group_id)
+    return OFFSETS_TOPIC_TYPES[record.record_type].encode_key(record.record_type, key)
 
 
 def encode_value(record: GroupRecord) -> bytes | None:
@@ -94,6 +121,8 @@ def encode_value(record: GroupRecord) -> bytes | None:
     if isinstance(record.value, OffsetValue):
         version = OFFSET_VERSION if record.value.expire_timestamp_ms is None else EXPIRING_OFFSET_VERSION
         return OFFSETS_TOPIC_TYPES[OFFSET_COMMIT].encode_value(record.value, version)
+    if isinstance(record, ConsumerGroupRecord):
+        return OFFSETS_TOPIC_TYPES[record.record_type].encode_value(record.value, 0)
     return OFFSETS_TOPIC_TYPES[GROUP_METADATA].encode_value(record.value, GROUP_VERSION)
 
 
@@ -107,11 +136,14 @@ def decode(key: bytes | None, value: bytes | None) -> GroupRecord | None:
     record_type = Reader(key).int16()
     if record_type < 0:
         raise PeerError(f"record type {record_type}")
-    if record_type > GROUP_METADATA:
+    if record_type > GROUP_METADATA and record_type not in CONSUMER_RECORD_TYPES:
         return None
     record = decode_offsets_record(key, value)
     if isinstance(record, UnknownRecord):
-        raise PeerError(f"{'group' if record_type == GROUP_METADATA else 'offset'} value of version {record.value_version}")
+        raise PeerError(f"{'offset' if record_type in OFFSET_KEYS else 'group'} value of version {record.value_version}")
+    if record.record_type in CONSUMER_RECORD_TYPES:
+        name = getattr(record.key, "member_id", "") or getattr(record.key, "regular_expression", "")
+        return ConsumerGroupRecord(record_type=record_type, group_id=record.key.group_id, name=name, value=record.value)
     if record.record_type == GROUP_METADATA:
         return GroupMetadataRecord(group_id=record.key.group_id, value=record.value and checked_group(record.value))
     return OffsetRecord(group_id=record.key.group_id, topic=record.key.topic, partition=record.key.partition, value=record.value)
@@ -160,14 +192,17 @@ def group_of_event(key: bytes | None) -> str | None:
 
 def keep_groups(batch: Batch, groups: Container[str], group_of: GroupOf) -> Batch:
     """The batch with these groups' records, without any if it has none of them; control batches and damaged ones stay whole."""
+    return batch if batch.header.is_control else keep_records(batch, lambda record: group_of(record.key) in groups)
+
+
+def keep_records(batch: Batch, is_kept: Callable[[Record], bool]) -> Batch:
+    """The batch with these records alone, also without any; a damaged one stays whole."""
     header = batch.header
-    if header.is_control:
-        return batch
     try:
         records = decode_batch(batch.data)
     except PeerError:
         return batch
-    kept = [record for record in records if group_of(record.key) in groups]
+    kept = list(filter(is_kept, records))
     if len(kept) == len(records):
         return batch
     data = bytes(_encode(header, kept) if kept else empty_batch(header))

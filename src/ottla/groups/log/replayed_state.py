@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ottla.coordinator.loading import Loaded, RecordReducer
+from ottla.groups.consumer.group_state import ConsumerGroupState
 from ottla.groups.log.committed_offsets import CommittedOffsets
-from ottla.groups.log.records import GroupRecord, OffsetRecord, decode, decode_offset_value
+from ottla.groups.log.records import ConsumerGroupRecord, GroupRecord, OffsetRecord, decode, decode_offset_value
 from ottla.protocol.coordinator_records import GroupMetadataValue, OffsetValue
 
 OffsetsByTopic = dict[str, dict[int, OffsetValue]]
@@ -21,9 +22,13 @@ OffsetsByTopic = dict[str, dict[int, OffsetValue]]
 
 @dataclass(slots=True)
 class ReplayedState:
-    """Group metadata by group id, and committed offsets by group id, topic and partition. Only `apply` and `apply_all` change it."""
+    """Classic groups' metadata and consumer groups by group id, and committed offsets by group id, topic and partition.
+
+    Only `apply` and `apply_all` change it.
+    """
 
     group_metadata: dict[str, GroupMetadataValue] = field(default_factory=dict)
+    consumer_groups: dict[str, ConsumerGroupState] = field(default_factory=dict)
     offsets: dict[str, OffsetsByTopic] = field(default_factory=dict)
 
     def apply(self, record: GroupRecord) -> None:
@@ -34,8 +39,12 @@ class ReplayedState:
             else:
                 by_topic = self.offsets.setdefault(record.group_id, {})
                 by_topic.setdefault(record.topic, {})[record.partition] = record.value
+        elif isinstance(record, ConsumerGroupRecord):
+            self._apply_consumer(record)
         elif record.value is None:
+            # As in Kafka, of whatever type the group is.
             self.group_metadata.pop(record.group_id, None)
+            self.consumer_groups.pop(record.group_id, None)
         else:
             self.group_metadata[record.group_id] = record.value
 
@@ -49,9 +58,19 @@ class ReplayedState:
         for topic in records.topics:
             by_topic.setdefault(topic.topic, {}).update(zip(topic.partitions, records.values(topic), strict=True))
 
+    def _apply_consumer(self, record: ConsumerGroupRecord) -> None:
+        group = self.consumer_groups.get(record.group_id)
+        if group is None:
+            if record.value is None:
+                return
+            group = self.consumer_groups[record.group_id] = ConsumerGroupState()
+        if not group.apply(record):
+            del self.consumer_groups[record.group_id]
+
     def clear(self) -> None:
         """Remove everything, when another broker takes the partition."""
         self.group_metadata.clear()
+        self.consumer_groups.clear()
         self.offsets.clear()
 
     def committed(self, group_id: str, topic: str, partition: int) -> OffsetValue | None:

@@ -10,11 +10,13 @@ from typing import Final, NamedTuple
 
 from ottla.history.processes import KnownMembers, Owners, Processes
 from ottla.history.rounds.membership import MembershipWalk, Role, first_code, note_resubscribed, role_of
-from ottla.history.rounds.merging import ClientLogs, by_clock, merge
-from ottla.history.rounds.returns import Returns
+from ottla.history.rounds.merging import FENCED_WITHIN_MS, ClientLogs, by_clock, merge
+from ottla.history.rounds.returns import SESSION_MAX_MS, Returns
 from ottla.history.rounds.round import Membership, Round
-from ottla.history.rounds.splitting import SOURCE_RANK
+from ottla.history.rounds.splitting import SOURCE_RANK, refused_part
+from ottla.history.sources.clocks import complete_departures
 from ottla.history.sources.evidence import Cause, Evidence, Kind, Source, name_in_member_id
+from ottla.history.sources.outages import note_outages
 
 FOLLOWS_WITHIN_MS: Final = 10_000
 REVOKE_REASON: Final = "need to revoke partitions"
@@ -138,6 +140,40 @@ def moves_only_revoked(rebalance: Round) -> bool:
     return diff is not None and diff.regained > 0 and diff.moved == diff.new == diff.gone == 0
 
 
+def add_refused(group: str, rounds: list[Round], items: Sequence[Evidence]) -> None:
+    """Add the refusals that a client's log has, those that follow each other as one, where no other source shows them."""
+    last_ms: int | None = None
+    for item in items:
+        is_known = any(
+            each.is_avoided and each.of_kind(Kind.JOIN_REFUSED) and abs(each.started_ms - item.at_ms) <= FENCED_WITHIN_MS for each in rounds
+        )
+        if not is_known and (last_ms is None or item.at_ms - last_ms > FENCED_WITHIN_MS):
+            at = next((at for at, each in enumerate(rounds) if each.started_ms > item.at_ms), len(rounds))
+            rounds.insert(at, Round(group=group, generation=None, parts=[refused_part(item)], is_avoided=True))
+        last_ms = item.at_ms
+
+
+def note_owners(rounds: Sequence[Round]) -> None:
+    """Give refused members whether the owner of their instance id was dead. Where others are lost with it, all ended together later."""
+    lost = [
+        (each, len(rebalance.departures) == 1)
+        for rebalance in rounds
+        for each in rebalance.departures
+        if each.role == Role.EXPIRED and not each.had_left_for_now
+    ]
+    for rebalance in rounds:
+        refused = rebalance.of_kind(Kind.JOIN_REFUSED) if rebalance.is_avoided else ()
+        if refused and refused[0].instance_id is not None:
+            own = [(each, is_alone) for each, is_alone in lost if each.who.instance_id == refused[0].instance_id]
+            near = [is_alone for each, is_alone in own if 0 <= each.at_ms - rebalance.started_ms <= SESSION_MAX_MS]
+            rebalance.is_owner_silent = None if near and not any(near) else bool(near)
+
+
+def complete_by_group(evidence: Iterable[Evidence]) -> dict[str, list[Evidence]]:
+    """`by_group`, with what only the evidence of all groups together says: how members departed, and what a broker lost at once."""
+    return by_group(note_outages(complete_departures(list(evidence))))
+
+
 def by_group(evidence: Iterable[Evidence]) -> dict[str, list[Evidence]]:
     """The evidence of each group, in the order in which it came; what belongs to no group is left out."""
     found: dict[str, list[Evidence]] = {}
@@ -205,12 +241,16 @@ def assemble(group: str, evidence: Iterable[Evidence]) -> Assembly:
     for items in sorted(clocks.values(), key=lambda items: (SOURCE_RANK[items[0].source], items[0].clock)):
         known.learn(items)
     seen_by_clients = {clock: items for clock, items in clocks.items() if items[0].source is Source.CLIENT_LOG}
+    refused = {clock: [item for item in items if item.kind is Kind.JOIN_REFUSED] for clock, items in seen_by_clients.items()}
     rounds = merge(group, {clock: items for clock, items in clocks.items() if clock not in seen_by_clients})
     rounds = ClientLogs(known).place(group, rounds, seen_by_clients)
+    for items in refused.values():
+        add_refused(group, rounds, items)
     walk, returns = MembershipWalk(known), Returns()
     for rebalance in rounds:
         walk.take(rebalance)
         returns.take(rebalance)
     processes = follow_owners(rounds)
     note_resubscribed(rounds)
+    note_owners(rounds)
     return Assembly(join_follow_ups(rounds), processes)

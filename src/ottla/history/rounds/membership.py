@@ -16,6 +16,7 @@ from ottla.history.rounds.splitting import Part
 from ottla.history.sources.evidence import Cause, CommitSpan, Evidence, Kind, Source
 from ottla.protocol.model import TopicPartition
 
+SUBSCRIPTION_CHANGED: Final = "subscription has changed"
 PATTERN_WITHIN_MS: Final = 60_000
 """Members that subscribe to a pattern see that a topic matches it at different times, each when it asks for metadata again."""
 
@@ -138,10 +139,11 @@ _REMOVED_BY_COORDINATOR: Final = frozenset({Role.EXPIRED, Role.LATE_TO_JOIN, Rol
 def _contradicts(item: Evidence, departure: Departure) -> bool:
     """Whether a client's close is of another time: the coordinator removed this member, which had not left.
 
-    A KIP-848 member may close without LeaveGroup, and is removed when its session ends.
+    A KIP-848 member may close without LeaveGroup, and a static one does; it is removed when its session ends.
     """
     is_close = item.kind is Kind.CLIENT_LEAVES and item.trigger == Cause.LEAVE_CLOSE
-    return is_close and departure.role in _REMOVED_BY_COORDINATOR and not departure.is_consumer_type
+    may_be_silent = departure.is_consumer_type or departure.who.instance_id is not None
+    return is_close and departure.role in _REMOVED_BY_COORDINATOR and not may_be_silent
 
 
 def add_client_arrivals(rebalance: Round, known: KnownMembers) -> None:
@@ -219,12 +221,16 @@ def note_resubscribed(rounds: Iterable[Round]) -> None:
     for rebalance in rounds:
         if rebalance.is_avoided:
             continue
-        rebalance.resubscribed = resubscribed_members(rebalance)
+        rebalance.resubscribed, rebalance.say_resubscribed = resubscribed_members(rebalance), _who_says_so(rebalance)
         is_alone = not rebalance.departures and not rebalance.arrivals
-        if not rebalance.resubscribed or not is_alone or (in_a_row and not _is_soon_after(in_a_row[-1], rebalance)):
+        if (
+            not (rebalance.resubscribed or rebalance.say_resubscribed)
+            or not is_alone
+            or (in_a_row and not _is_soon_after(in_a_row[-1], rebalance))
+        ):
             _share(in_a_row)
             in_a_row = []
-        if rebalance.resubscribed and is_alone:
+        if (rebalance.resubscribed or rebalance.say_resubscribed) and is_alone:
             in_a_row.append(rebalance)
     _share(in_a_row)
 
@@ -235,14 +241,20 @@ def resubscribed_members(rebalance: Round) -> frozenset[str]:
     return frozenset(item.member_id or "" for item in named if item.evidence.get("topics_added") or item.evidence.get("topics_removed"))
 
 
+def _who_says_so(rebalance: Round) -> frozenset[str]:
+    """The ids of members whose reason is that their subscription has changed."""
+    return frozenset(item.member_id or "" for item in rebalance.items if SUBSCRIPTION_CHANGED in (item.client_reason or ""))
+
+
 def _is_soon_after(earlier: Round, later: Round) -> bool:
     return earlier.clock == later.clock and later.started_ms - earlier.started_ms <= PATTERN_WITHIN_MS
 
 
 def _share(in_a_row: Sequence[Round]) -> None:
     everyone = frozenset[str]().union(*(rebalance.resubscribed for rebalance in in_a_row))
+    say_so = frozenset[str]().union(*(rebalance.say_resubscribed for rebalance in in_a_row))
     for rebalance in in_a_row:
-        rebalance.resubscribed = everyone
+        rebalance.resubscribed, rebalance.say_resubscribed = everyone, say_so
 
 
 class CommitHistory:
@@ -276,6 +288,8 @@ class CommitHistory:
         return max(0, gap_ms), min(intervals) if intervals else None
 
 
+CLOSES_WITHIN_MS: Final = 60_000
+CLOSED_MAX: Final = 100
 FIRST_EPOCH: Final = 2
 EARLY_GENERATION: Final = 3
 _EMPTY: Final = Membership({}, None, None, True)
@@ -298,6 +312,8 @@ class MembershipWalk:
         """Who joined in the round before: by which clock, and when."""
         self._cold_start: tuple[str, int] | None = None
         self._moved: tuple[str, int] | None = None
+        self._left_for_now: set[str] = set()
+        self._closed: list[Departure] = []
         self._generation: int | None = None
         self._protocol: str | None = None
 
@@ -324,11 +340,18 @@ class MembershipWalk:
             joined = self._joined_ms.get(departure.who.member_id or "")
             if joined is not None and joined[0] == departure.clock:
                 departure.present_ms = departure.at_ms - joined[1]
+            departure.had_left_for_now = departure.role == Role.EXPIRED and departure.who.instance_id in self._left_for_now
+            departure.closed_before = [
+                each for each in self._closed if each.clock == departure.clock and departure.at_ms - each.at_ms <= CLOSES_WITHIN_MS
+            ]
+            departure.unsaid = rebalance.unsaid.get(departure.who.member_id or "", frozenset())
             departure.went_with_all = len(rebalance.departures) > 1 and rebalance.after is _EMPTY
         if rebalance.client_items:
             attach_client_items(rebalance, self._known)
             if not rebalance.parts:
                 add_client_arrivals(rebalance, self._known)
+        self._closed = [*self._closed, *(each for each in rebalance.departures if each.role == Role.LEFT)][-CLOSED_MAX:]
+        self._left_for_now -= {arrival.who.instance_id or "" for arrival in rebalance.arrivals}
         self._count_members(rebalance)
         for departure in rebalance.departures:
             self._measure(departure, rebalance)
@@ -357,6 +380,8 @@ class MembershipWalk:
         for item in rebalance.context:
             if item.kind in (Kind.LOADED, Kind.UNLOADED) and item.clock == rebalance.clock:
                 self._moved = item.clock, item.at_ms
+            if item.kind is Kind.MEMBER_LEFT and item.instance_id is not None:
+                self._left_for_now.add(item.instance_id)
             if item.kind is Kind.DELETED:
                 self._set(_EMPTY)
                 self._count = 0

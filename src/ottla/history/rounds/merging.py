@@ -6,8 +6,10 @@ about the loss of membership 7, which the first rebalance after 7 or that of the
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from statistics import median_low
 from typing import Final
 
 from ottla.history.processes import KnownMembers, of_evidence
@@ -15,10 +17,12 @@ from ottla.history.rounds.membership import DEPARTS, Role, role_of
 from ottla.history.rounds.round import Round
 from ottla.history.rounds.splitting import SOURCE_RANK, Part, Stage, split
 from ottla.history.sources.evidence import Cause, CommitSpan, Evidence, Kind
+from ottla.history.sources.silence import unsaid
 from ottla.protocol.model import TopicPartition
 
 _Key = tuple[int, int]
-"""How often the generation had started again (the group was deleted and re-created), and the generation."""
+"""How often the generation had started again, and the generation: the group was deleted and re-created, or a coordinator that was loaded
+again had not written its last generations, and uses them once more."""
 
 
 _Return = tuple[_Key, str | None]
@@ -26,6 +30,9 @@ _Return = tuple[_Key, str | None]
 
 FENCED_WITHIN_MS: Final = 60_000
 """A request of the replaced member this soon shows that it lives: the same story as its replacement."""
+TAKES_TURNS_WITHIN_MS: Final = 3_000
+"""An instance id that is replaced again this soon is taken in turns by two processes: one story."""
+BEGINS_AGAIN_WITHIN_MS: Final = 10_000
 EPOCHS_BEHIND_MAX: Final = 4
 _LOSSES: Final = frozenset({Kind.CLIENT_LEAVES, Kind.CLIENT_LOST})
 
@@ -74,31 +81,65 @@ def _split_clocks(
 
 def _keyed(parts: list[Part]) -> Iterable[tuple[_Key, Part]]:
     """Each part with its key; one without a generation has that of the part before it."""
-    restarts, last = 0, -1
+    restarts, last, before = 0, -1, None
     for part in parts:
         generation = part.generation
         if generation is not None:
             was_deleted = any(item.kind is Kind.DELETED for item in part.context)
-            if not part.is_avoided and (generation < last or (generation == last and was_deleted)):
+            is_again = was_deleted or (before is not None and part.old_generation is not None and _is_over(before, part))
+            if not part.is_avoided and (generation < last or (generation == last and is_again)):
                 restarts += 1
             last = generation
+            before = before if part.is_avoided else part
         yield (restarts, last), part
 
 
+def _is_over(before: Part, part: Part) -> bool:
+    """Whether a rebalance of the same generation is another one, and not the one before, which was interrupted and begins again."""
+    return before.stage is Stage.ENDED or part.started_ms - before.items[-1].at_ms > BEGINS_AGAIN_WITHIN_MS
+
+
 def _aligned(keyed: list[tuple[_Key, Part]], rounds: Mapping[_Key, Round]) -> list[tuple[_Key, Part]]:
-    """The parts with the keys of the lives of the group that other sources show: one that begins later knows nothing of earlier lives."""
-    lives: dict[int, int] = {}
-    for (restarts, generation), part in keyed:
-        if restarts in lives or part.is_avoided:
-            continue
-        near = [(abs(rebalance.started_ms - part.started_ms), life) for (life, number), rebalance in rounds.items() if number == generation]
-        if near:
-            lives[restarts] = min(near)[1]
-    is_same = all(restarts == life for restarts, life in lives.items())
-    if is_same or len(set(lives.values())) < len(lives):
+    """The parts with the keys of the lives of the group that other sources show.
+
+    One source may begin later, or hold only what a coordinator had written before it was loaded again. So each part belongs to the nearest
+    round of its generation, in order. Clocks are as far apart as the generations are that both have once; where there are none, sources
+    with equally many lives have the same ones.
+    """
+    by_generation: dict[int, list[tuple[int, Round]]] = {}
+    for (life, number), rebalance in rounds.items():
+        by_generation.setdefault(number, []).append((life, rebalance))
+    counts = Counter(generation for (_, generation), part in keyed if not part.is_avoided)
+    apart = [
+        _apart_ms(part, by_generation[generation][0][1])
+        for (_, generation), part in keyed
+        if not part.is_avoided and counts[generation] == 1 == len(by_generation.get(generation, ()))
+    ]
+    lives = {life for life, _ in rounds}
+    if not rounds or len(lives) == 1 == len({key[0] for key, _ in keyed}):
         return keyed
-    shift = max(life - restarts for restarts, life in lives.items())
-    return [((lives.get(restarts, restarts + shift), generation), part) for (restarts, generation), part in keyed]
+    if not apart and len(lives) == len({key[0] for key, _ in keyed}):
+        return keyed
+    skew_ms = median_low(apart) if apart else 0
+    aligned: list[tuple[_Key, Part]] = []
+    life, last, own = min(lives), -1, 0
+    for (restarts, generation), part in keyed:
+        if not part.is_avoided:
+            life, own = (life + restarts - own if generation <= last else life), restarts
+            near = [
+                (abs(_apart_ms(part, rebalance) - skew_ms), of_life)
+                for of_life, rebalance in by_generation.get(generation, ())
+                if of_life >= life
+            ]
+            life, last = min(near)[1] if near else life, generation
+        aligned.append(((life, generation), part))
+    return aligned
+
+
+def _apart_ms(part: Part, rebalance: Round) -> int:
+    """How much later the clock of the part is: records are written at the end, and lines at the beginning, too."""
+    other = rebalance.parts[0]
+    return (part.ended_ms or part.started_ms) - (other.ended_ms or other.started_ms)
 
 
 def _add(rounds: dict[_Key, Round], key: _Key, part: Part, group: str) -> None:
@@ -125,8 +166,9 @@ def _add_avoided(avoided: dict[_Return, list[Round]], key: _Key, part: Part, gro
     item = part.items[0]
     known = avoided.setdefault((key, item.instance_id or item.member_id), [])
     same_clock = next((each.parts[-1] for each in reversed(known) if each.parts[-1].clock == part.clock), None)
-    if item.kind is Kind.STATIC_FENCED and same_clock is not None and part.started_ms - same_clock.started_ms <= FENCED_WITHIN_MS:
-        same_clock.items.append(item)
+    within_ms = TAKES_TURNS_WITHIN_MS if item.kind is Kind.STATIC_REPLACED else FENCED_WITHIN_MS
+    if same_clock is not None and part.started_ms - same_clock.items[-1].at_ms <= within_ms:
+        same_clock.items += part.items
     elif known and same_clock is None:
         known[-1].parts.append(part)
     else:
@@ -172,16 +214,32 @@ class ClientLogs:
 
 
 class _Index:
-    """Finds rounds by generation."""
+    """Finds rounds by generation. `lives`: of each time that generations began again, the place of its first round, and its generations."""
 
     def __init__(self, rounds: Sequence[Round]) -> None:
         self.rounds = [rebalance for rebalance in rounds if not rebalance.is_avoided and rebalance.generation is not None]
-        self.rounds.sort(key=_generation)
-        self._generations = [_generation(rebalance) for rebalance in self.rounds]
+        self.lives: list[tuple[int, list[int]]] = []
+        for at, rebalance in enumerate(self.rounds):
+            if not self.lives or self.lives[-1][1][-1] >= _generation(rebalance):
+                self.lives.append((at, []))
+            self.lives[-1][1].append(_generation(rebalance))
 
-    def first_after(self, generation: int) -> int:
+    def first_after(self, generation: int, life: int) -> int:
         """The place of the first round after a generation."""
-        return bisect_right(self._generations, generation)
+        start, generations = self.lives[life] if self.lives else (0, [])
+        return start + bisect_right(generations, generation)
+
+    def with_generation(self, generation: int | None) -> list[tuple[int, Round]]:
+        """The rounds of a generation, each with its life."""
+        places = ((life, bisect_right(of_life, generation or 0) - 1) for life, (_, of_life) in enumerate(self.lives))
+        found = ((life, self.rounds[self.lives[life][0] + at]) for life, at in places if at >= 0)
+        return [(life, rebalance) for life, rebalance in found if rebalance.generation == generation]
+
+    def skew_ms(self, items: Sequence[Evidence]) -> int:
+        """How far a client's clock is ahead, by the generations that it joined and that there are once."""
+        found = ((item, self.with_generation(item.generation)) for item in items if item.kind is Kind.CLIENT_JOINED)
+        apart = [item.at_ms - (rounds[0][1].ended_ms or rounds[0][1].started_ms) for item, rounds in found if len(rounds) == 1]
+        return median_low(apart) if apart else 0
 
 
 def _generation(rebalance: Round) -> int:
@@ -225,30 +283,47 @@ def _lost(items: Sequence[Evidence]) -> Iterator[int]:
 def _place(items: Sequence[Evidence], index: _Index) -> None:
     """Walk one member's lines in their order."""
     joined: int | None = None
+    membership: Evidence | None = None
     waiting: list[Evidence] = []
+    life, skew_ms = 0, index.skew_ms(items) if len(index.lives) > 1 else 0
     for item in items:
         if item.kind is Kind.CLIENT_JOINED and item.generation is not None:
-            _place_between(waiting, joined, item.generation, index)
-            at = index.first_after(item.generation - 1)
+            before, found = life, [each for each in index.with_generation(item.generation) if each[0] >= life]
+            if len(index.lives) > 1 and found:
+                life = min(found, key=lambda each: abs(item.at_ms - skew_ms - (each[1].ended_ms or each[1].started_ms)))[0]
+            first = None if joined is None else index.first_after(joined, before)
+            _place_between(waiting, first, index.first_after(item.generation, life) - 1, index, before)
+            if membership is not None and first is not None:
+                _note_unsaid(membership, waiting, index.rounds[first : index.first_after(item.generation, life)])
+            at = index.first_after(item.generation - 1, life)
             if at < len(index.rounds) and item.generation in _generations(index.rounds[at]):
                 index.rounds[at].client_items.append(item)
                 if joined is None or any(each.kind in _LOSSES for each in waiting):
                     index.rounds[at].client_arrivals.append(item)
-            waiting, joined = [], item.generation
+            waiting, joined, membership = [], item.generation, item
         else:
             waiting.append(item)
-    _place_between(waiting, joined, None, index)
+    _place_between(waiting, None if joined is None else index.first_after(joined, life), None, index, life)
 
 
-def _place_between(items: Sequence[Evidence], joined: int | None, next_joined: int | None, index: _Index) -> None:
-    """Lines after one generation was joined and before the next was."""
-    if joined is None and next_joined is None and all(item.generation is None for item in items):
+def _note_unsaid(joined: Evidence, said: Sequence[Evidence], rounds: Iterable[Round]) -> None:
+    """The rounds between a join and the next one, which the log covers, have what it would say of that membership and does not."""
+    if joined.member_id is not None:
+        causes = unsaid(joined, said)
+        for rebalance in rounds:
+            rebalance.unsaid[joined.member_id] = causes
+
+
+def _place_between(items: Sequence[Evidence], after_joined: int | None, next_joined: int | None, index: _Index, life: int) -> None:
+    """Lines after one generation was joined, whose next round `after_joined` is, and before the round `next_joined` was."""
+    if after_joined is None and next_joined is None and all(item.generation is None for item in items):
         _place_by_member(items, index)
         return
+    last = next_joined if next_joined is not None else len(index.rounds) - 1
     for item in items:
-        after = item.generation if item.generation is not None and item.kind in _LOSSES else joined
-        first = index.first_after(after) if after is not None else None
-        last = index.first_after(next_joined) - 1 if next_joined is not None else len(index.rounds) - 1
+        first = after_joined
+        if item.generation is not None and item.kind in _LOSSES:
+            first = index.first_after(item.generation, life)
         if item.kind in _LOSSES:
             at = _departure_between(item, first if first is not None else 0, last, index)
             at = first if at is None else at

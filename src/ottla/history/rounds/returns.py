@@ -82,19 +82,13 @@ class Returns:
             return
         others = {member_id: arrival for member_id, arrival in self._alive.get(name, {}).items() if member_id != departure.who.member_id}
         departure.is_shared_name = bool(others)
-        if len(others) > 1 or departure.who.has_default_name:
+        successors = [arrival for arrival in others.values() if arrival is not None and arrival.replaces and _took_over(arrival, departure)]
+        if len(successors) < len(others) or departure.who.has_default_name or departure.role == "left":
             return  # members of one name: nothing says which of them took its place
-        for arrival in others.values():
-            if (
-                arrival is not None
-                and arrival.replaces
-                and arrival.loss is None
-                and departure.role != "left"
-                and _took_over(arrival, departure)
-            ):
-                departure.is_replaced_before = True
-                departure.returned, arrival.loss = arrival, departure
-                return
+        free = [arrival for arrival in successors if arrival.loss is None]
+        if free:  # the first of them, where a process ended again and again before its sessions did
+            departure.is_replaced_before = True
+            departure.returned, free[0].loss = free[0], departure
 
     def _keep(self, departure: Departure) -> None:
         if departure.returned is None:
@@ -116,8 +110,11 @@ class Returns:
             if not alive and any(item.group_type == "consumer" for item in arrival.items):
                 self._nameless.pair(arrival)
             return
-        gone.remove(found)
         departure = found[1]
+        if alive or arrival.who.has_default_name or any(other.is_shared_name for _, other in gone):
+            gone.remove(found)
+        else:
+            gone.clear()  # what went before has come back since, unseen: it was there to go once more
         departure.returned, arrival.loss = arrival, departure
         was_on = self._ports.get(departure.who.member_id or "") or departure.figures.get("client_port")
         came_from = _port(arrival.items)
@@ -132,12 +129,12 @@ class Returns:
             departure.returned_after_ms = None if departure.is_replaced_before else departure.returned_after_ms
 
     def _best(self, gone: deque[tuple[int, Departure]], arrival: Arrival) -> tuple[int, Departure] | None:
-        """The same member id first, then the same host, then the oldest."""
+        """The same member id first, then the same host, then the last one: a departure ends with the next join of its process."""
         possible = [each for each in gone if each[1].returned is None and self._may_be(each, arrival)]
         if not possible:
             return None
         return max(
-            possible, key=lambda item: (item[1].who.member_id == arrival.who.member_id, item[1].who.has_same_host(arrival.who), -item[0])
+            possible, key=lambda item: (item[1].who.member_id == arrival.who.member_id, item[1].who.has_same_host(arrival.who), item[0])
         )
 
     def _may_be(self, each: tuple[int, Departure], arrival: Arrival) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ottla.groups.events import EventMember
 from ottla.history.processes import AssignmentDiff, Identity
 from ottla.history.rounds.splitting import Part
-from ottla.history.sources.evidence import CommitSpan, Evidence, Kind
+from ottla.history.sources.evidence import Cause, CommitSpan, Evidence, Kind
 from ottla.protocol.model import TopicPartition
 
 
@@ -77,6 +77,12 @@ class Departure:
     """How long it was there, if it had joined in the rebalance before."""
     is_with_others: bool = False
     """Other clients joined in the same rebalance."""
+    had_left_for_now: bool = False
+    """KIP-848: it is static, and had said before that it closes."""
+    closed_before: "list[Departure]" = field(default_factory=list)
+    """Members that left within a session before it."""
+    unsaid: frozenset[Cause] = frozenset()
+    """Causes that its log would show, and does not."""
     went_with_all: bool = False
     """It and all other members went at once."""
 
@@ -146,6 +152,12 @@ class Round:
     previous: Previous | None = None
     since_cold_start_ms: int | None = None
     skipped: int = 0
+    say_resubscribed: frozenset[str] = frozenset()
+    """Members that say that their subscription has changed, in it and in those next to it."""
+    unsaid: dict[str, frozenset[Cause]] = field(default_factory=dict)
+    """By member id: the causes that the member's log would show at this time, and does not."""
+    is_owner_silent: bool | None = None
+    """Of a member that may not join: whether the owner of its instance id was dead, as its session expired soon after."""
 
     @property
     def diff(self) -> AssignmentDiff | None:

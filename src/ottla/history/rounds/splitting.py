@@ -171,6 +171,9 @@ class _Splitter:
             part.generations.append(item.generation)
         self._parts.append(part)
 
+    def refused(self, item: Evidence) -> None:
+        self._parts.append(refused_part(item))
+
     def context(self, item: Evidence) -> None:
         part = self._open
         if item.kind is Kind.CONVERTED and part is not None:
@@ -241,6 +244,11 @@ def joined_spans(earlier: CommitSpan, later: CommitSpan) -> CommitSpan:
     return CommitSpan(earlier.first_ms, later.last_ms, earlier.first_offset, later.last_offset, count)
 
 
+def refused_part(item: Evidence) -> Part:
+    """A rebalance that there was not, since the member may not join."""
+    return Part(clock=item.clock, source=item.source, stage=Stage.ENDED, is_avoided=True, items=[item])
+
+
 def is_static_leave(item: Evidence) -> bool:
     """Whether a static member left for now (KIP-848, epoch -2): its partitions wait for it, without a rebalance."""
     return item.kind is Kind.MEMBER_LEFT and Cause.STATIC_REJOIN in (item.trigger, *item.candidates[:1])
@@ -282,6 +290,7 @@ _HANDLERS: Final[Mapping[Kind, Callable[[_Splitter, Evidence], None]]] = {
     Kind.EMPTIED: _Splitter.emptied,
     Kind.STATIC_REPLACED: _Splitter.static_changed,
     Kind.STATIC_FENCED: _Splitter.static_changed,
+    Kind.JOIN_REFUSED: _Splitter.refused,
     Kind.TOPICS_CHANGED: _Splitter.topics_changed,
     Kind.COMMITS: _Splitter.commits,
     Kind.OBSERVED: _Splitter.observed,

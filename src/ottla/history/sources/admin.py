@@ -322,7 +322,8 @@ Answer = TypeVar("Answer")
 class Poller:
     """Looks at `groups` (None: at all). `note` is called with a sentence about what may not be read.
 
-    `topic_names`: ids to names of topics, as of the last look.
+    As of the last look: `topics`, and `topic_names` with their ids, `described` what coordinators say of groups, and `failed` the groups of
+    which something could not be asked.
     """
 
     def __init__(self, admin: AdminClient, *, groups: Sequence[str] | None, now_ms: Callable[[], int], note: Callable[[str], None]) -> None:
@@ -331,17 +332,21 @@ class Poller:
         self._now_ms = now_ms
         self._note = note
         self._refused: set[str] = set()
+        self.topics: Mapping[str, DescribedTopic] = {}
         self.topic_names: dict[str, str] = {}
+        self.described: Mapping[str, DescribedGroup] = {}
+        self.failed: set[str] = set()
 
     def look(self, *, with_offsets: bool = True) -> list[GroupSnapshot]:
         """Every group as it is now, with its offsets and the ends of logs if wanted. Raises ClientError or PeerError."""
         names = list(self._groups) if self._groups is not None else [group.group_id for group in self._admin.list_groups()]
         at_ms = self._now_ms()
-        described = self._known(self._admin.describe_groups(names))
+        self.failed.clear()
+        described = self.described = self._known(self._admin.describe_groups(names))
         if not with_offsets:
             return _snapshots(described, {}, {}, at_ms=at_ms)
         committed = self._known(self._admin.committed(described))
-        topics = self._admin.list_topics()
+        topics = self.topics = self._admin.list_topics()
         self.topic_names = {topic.topic_id: name for name, topic in topics.items() if topic.topic_id}
         wanted = {partition for name, group in described.items() for partition in group.partitions | set(committed.get(name, {}))}
         ends = self._ends(wanted, topics)
@@ -356,9 +361,11 @@ class Poller:
         for name, answer in answers.items():
             if not isinstance(answer, Failure):
                 known[name] = answer
-            elif answer.code not in _GONE and name not in self._refused:
-                self._refused.add(name)
-                self._note(f"group {printable(name)} may not be described: {answer.code.name}")
+            elif answer.code not in _GONE:
+                self.failed.add(name)
+                if name not in self._refused:
+                    self._refused.add(name)
+                    self._note(f"group {printable(name)} may not be described: {answer.code.name}")
         return known
 
     def _ends(self, wanted: set[TopicPartition], topics: Mapping[str, DescribedTopic]) -> dict[TopicPartition, int]:

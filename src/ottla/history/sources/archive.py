@@ -77,14 +77,17 @@ SEGMENT_BYTES_MAX: Final = 64 * 1024 * 1024
 class PartitionFiles:
     """Appends to the folder of one partition, which is made if it does not exist. StorageError where the system refuses.
 
+    A file is followed by another one at `segment_bytes`, and when its first batch is `segment_ms` older than the next one.
     `next_offset`: the offset behind the last batch, None before there is one.
     """
 
-    def __init__(self, files: Files, folder: str, *, segment_bytes: int = SEGMENT_BYTES_MAX) -> None:
+    def __init__(self, files: Files, folder: str, *, segment_bytes: int = SEGMENT_BYTES_MAX, segment_ms: int | None = None) -> None:
         self._files = files
         self._folder = folder
         self._segment_bytes = segment_bytes
+        self._segment_ms = segment_ms
         self._file: File | None = None
+        self._first_ms = 0
         self.next_offset: int | None = None
         files.make_directory(folder)
         segments = offsets_of(files.list(folder), LOG_SUFFIX)
@@ -98,6 +101,8 @@ class PartitionFiles:
         file = self._files.open(path)
         end = 0
         for position, header in walk_batches(file, 0, file.size, verify_crc=True):
+            if end == 0:
+                self._first_ms = header.max_timestamp_ms
             end, self.next_offset = position + header.size_bytes, header.next_offset
         if end == 0:
             file.close()
@@ -112,8 +117,11 @@ class PartitionFiles:
         """Write whole batches, which follow those before; the number of bytes."""
         if not batches:
             return 0
-        if self._file is None or self._file.size >= self._segment_bytes:
+        first_ms = batches[0].header.max_timestamp_ms
+        is_old = self._segment_ms is not None and first_ms - self._first_ms >= self._segment_ms
+        if self._file is None or self._file.size >= self._segment_bytes or is_old:
             self.close()
+            self._first_ms = first_ms
             self._file = self._files.open(f"{self._folder}/{file_name(batches[0].header.base_offset, LOG_SUFFIX)}")
         data = b"".join(batch.data for batch in batches)
         self._file.append(data)
@@ -175,12 +183,13 @@ def read_batches(files: Readable, folder: str, problems: FolderProblems) -> Iter
     for base_offset in offsets_of(files.list(folder), LOG_SUFFIX):
         path = f"{folder}/{file_name(base_offset, LOG_SUFFIX)}"
         try:
-            yield from _read_segment(Window(files, path), problems)
+            yield from read_segment(Window(files, path), problems)
         except StorageError as error:
             problems.unreadable_files += (str(error),)
 
 
-def _read_segment(window: Window, problems: FolderProblems) -> Iterator[Batch]:
+def read_segment(window: Window, problems: FolderProblems) -> Iterator[Batch]:
+    """Every sound batch of one file."""
     position = 0
     while (start := read_start(window, position)) is not None:
         batch = _read_batch(window, position, start.size_bytes) if start.magic == MAGIC else None
@@ -220,6 +229,7 @@ class LineFiles:
         self._file_bytes = file_bytes
         files.make_directory(folder)
         self._number = max(offsets_of(files.list(folder), LINES_SUFFIX), default=0)
+        """Of the file that is written to."""
         self._file = self._open()
         _cut_torn_line(self._file)
 
@@ -229,13 +239,18 @@ class LineFiles:
     def append(self, lines: Sequence[bytes]) -> int:
         """Write lines, none of which holds a newline, with one call; the number of bytes."""
         if self._file.size >= self._file_bytes:
-            self._file.close()
-            self._number += 1
-            self._file = self._open()
+            self.begin_file()
         data = b"".join(line + b"\n" for line in lines)
         if data:
             self._file.append(data)
         return len(data)
+
+    def begin_file(self) -> None:
+        """Write to another file from now on, if this one holds anything."""
+        if self._file.size:
+            self._file.close()
+            self._number += 1
+            self._file = self._open()
 
     def close(self) -> None:
         """Close the file."""
@@ -269,12 +284,13 @@ def read_lines(files: Readable, folder: str, problems: LineProblems, *, line_byt
     for number in offsets_of(files.list(folder), LINES_SUFFIX):
         path = f"{folder}/{file_name(number, LINES_SUFFIX)}"
         try:
-            yield from _lines_of(Window(files, path), problems, line_bytes_max)
+            yield from lines_of(Window(files, path), problems, line_bytes_max)
         except StorageError as error:
             problems.unreadable_files += (str(error),)
 
 
-def _lines_of(window: Window, problems: LineProblems, line_bytes_max: int) -> Iterator[bytes]:
+def lines_of(window: Window, problems: LineProblems, line_bytes_max: int = LINE_BYTES_MAX) -> Iterator[bytes]:
+    """Every whole line of one file, without its newline."""
     rest, is_long = bytearray(), False
     for position in range(0, window.size, _CHUNK_BYTES):
         *whole, last = bytes(window.read(position, _CHUNK_BYTES)).split(b"\n")
@@ -298,29 +314,40 @@ USER = "ottla watch"
 class ArchiveWriter:
     """Opens the archive in a directory, or begins one where the directory is empty.
 
-    Raises StorageError when the directory holds other things, is in use, or is an archive of other groups.
+    Raises StorageError when the directory holds other things, is in use, or is an archive of other groups. `segment_bytes`, `segment_ms`:
+    when a file is followed by another one.
     """
 
-    def __init__(self, files: OsFiles, *, now_ms: int, groups: Sequence[str] | None = None, segment_bytes: int = SEGMENT_BYTES_MAX) -> None:
-        self._files = files
+    def __init__(
+        self,
+        files: OsFiles,
+        *,
+        now_ms: int,
+        groups: Sequence[str] | None = None,
+        segment_bytes: int = SEGMENT_BYTES_MAX,
+        segment_ms: int | None = None,
+    ) -> None:
+        self.files = files
         self._segment_bytes = segment_bytes
+        self._segment_ms = segment_ms
+        self._lines_began_ms = now_ms
         self._logs: dict[tuple[str, int], PartitionFiles] = {}
         files.lock(USER)
         try:
             self.manifest = self._manifest(now_ms, None if groups is None else tuple(sorted(groups)))
-            self._snapshots = LineFiles(files, SNAPSHOTS_FOLDER)
+            self._snapshots = LineFiles(files, SNAPSHOTS_FOLDER, file_bytes=min(FILE_BYTES_MAX, segment_bytes))
         except BaseException:
             files.unlock()
             raise
 
     def _manifest(self, now_ms: int, groups: tuple[str, ...] | None) -> Manifest:
-        found = read_manifest(self._files)
+        found = read_manifest(self.files)
         if found is None:
-            others = [name for name in self._files.list("") if not name.startswith((".", MANIFEST_FILE))]
+            others = [name for name in self.files.list("") if not name.startswith((".", MANIFEST_FILE))]
             if others:
                 raise StorageError(f"the directory holds other things ({others[0]}); choose an empty one")
             found = Manifest(created_ms=now_ms, groups=groups)
-            write_manifest(self._files, found)
+            write_manifest(self.files, found)
         elif found.groups != groups:
             text = "all groups" if found.groups is None else ", ".join(found.groups)
             raise StorageError(f"the archive is of {text}; give the same --group again, or choose another directory")
@@ -331,13 +358,13 @@ class ArchiveWriter:
         known = dict(self.manifest.topic_ids)
         if topic_id and topic not in known:
             self.manifest = replace(self.manifest, topic_ids=(*self.manifest.topic_ids, (topic, topic_id)))
-            write_manifest(self._files, self.manifest)
+            write_manifest(self.files, self.manifest)
         elif topic_id and known[topic] != topic_id:
             raise StorageError(f"the archive is of another cluster, or {topic} was created again since; choose another directory")
 
     def positions(self, topic: str) -> dict[int, int]:
         """The offsets behind the last batches, of the partitions that have any."""
-        for partition in find_partitions(self._files, topic):
+        for partition in find_partitions(self.files, topic):
             self._log(topic, partition)
         return {number: log.next_offset for (name, number), log in self._logs.items() if name == topic and log.next_offset is not None}
 
@@ -349,16 +376,29 @@ class ArchiveWriter:
         """Write lines to the snapshots; the number of bytes."""
         return self._snapshots.append(lines)
 
+    def roll_lines(self, now_ms: int) -> None:
+        """Begin another file of snapshots where `segment_ms` says so."""
+        if self._segment_ms is not None and now_ms - self._lines_began_ms >= self._segment_ms:
+            self._lines_began_ms = now_ms
+            self._snapshots.begin_file()
+
+    def release(self, folder: str) -> None:
+        """Close the file of a partition, so that it may be replaced; the next append opens the folder again."""
+        for (topic, partition), log in list(self._logs.items()):
+            if f"{topic}-{partition}" == folder:
+                log.close()
+                del self._logs[topic, partition]
+
     def close(self) -> None:
         """Close the files, and let another program use the directory."""
         for log in self._logs.values():
             log.close()
         self._snapshots.close()
-        self._files.unlock()
+        self.files.unlock()
 
     def _log(self, topic: str, partition: int) -> PartitionFiles:
         log = self._logs.get((topic, partition))
         if log is None:
-            log = PartitionFiles(self._files, f"{topic}-{partition}", segment_bytes=self._segment_bytes)
+            log = PartitionFiles(self.files, f"{topic}-{partition}", segment_bytes=self._segment_bytes, segment_ms=self._segment_ms)
             self._logs[topic, partition] = log
         return log

@@ -531,6 +531,12 @@ def _consumer_fenced(found: re.Match[str], memory: Memory) -> Sequence[Facts]:
     return (facts,)
 
 
+def _refused(found: re.Match[str], memory: Memory) -> Sequence[Facts]:
+    """UNRELEASED_INSTANCE_ID: until the owner leaves or its session expires."""
+    facts = _member(Kind.JOIN_REFUSED, found, memory) | {"instance_id": found["instance"]}
+    return (facts | {"reason": f"UNRELEASED_INSTANCE_ID: {found[0]}", "candidates": (Cause.STATIC_FENCED, Cause.FAILED_JOIN)},)
+
+
 def _static_fenced(found: re.Match[str], memory: Memory) -> Sequence[Facts]:
     facts = _member(Kind.STATIC_FENCED, found, memory) | {"instance_id": found["instance"], "reason": found[0]}
     return (facts | {"trigger": Cause.STATIC_FENCED},)
@@ -557,7 +563,8 @@ def _consumer_assigned(found: re.Match[str], memory: Memory) -> Sequence[Facts]:
     if found["group"] in memory.other_groups:
         return ()
     facts = {"kind": Kind.SYNC_COMPLETED, "group": found["group"], "group_type": CONSUMER, "generation": int(found["epoch"])}
-    return (facts | {"protocol": found["assignor"], "evidence": {"assignor_ms": int(found["took"])}},)
+    evidence = {} if found["took"] is None else {"assignor_ms": int(found["took"])}
+    return (facts | {"protocol": found["assignor"], "evidence": evidence},)
 
 
 def _converted(found: re.Match[str], _memory: Memory) -> Sequence[Facts]:
@@ -586,8 +593,8 @@ CONSUMER_RULES: Final = (
     rule("[GroupId", rf" {IN_GROUP}Bumped group epoch to {EPOCH}(?: with metadata hash (?P<hash>-?\d{{1,20}}))?", _bumped),
     rule(
         "[GroupId",
-        rf" {IN_GROUP}Computed a new target assignment for epoch {EPOCH} with '(?P<assignor>.{{1,200}})' assignor in (?P<took>\d{{1,10}})ms"
-        r"(?:: .*)?",
+        rf" {IN_GROUP}Computed a new target assignment for epoch {EPOCH} with '(?P<assignor>.{{1,200}})' assignor"
+        r"(?: in (?P<took>\d{1,10})ms)?(?:: .*)?",
         _consumer_assigned,
     ),
     rule("[GroupId", rf" {IN_GROUP}Member {MEMBER} joins the consumer group {PROTOCOL}", _consumer_joined),
@@ -616,10 +623,11 @@ CONSUMER_RULES: Final = (
     ),
     rule(
         "[GroupId",
-        rf" {IN_GROUP}Static member {MEMBER} with instance id {INSTANCE} "
-        r"(?:cannot join the group because the instance id is owned by member|is fenced by existing member) .*",
-        _static_fenced,
+        rf" {IN_GROUP}Static member {MEMBER} with instance id {INSTANCE} cannot join the group "
+        r"because the instance id is owned by member .*",
+        _refused,
     ),
+    rule("[GroupId", rf" {IN_GROUP}Static member {MEMBER} with instance id {INSTANCE} is fenced by existing member .*", _static_fenced),
     rule("[GroupId", rf" {IN_GROUP}Converted the (?:empty )?(?:classic|consumer) group to a (?P<type>classic|consumer) group", _converted),
     rule("[GroupId", rf" {IN_GROUP}Member .* joins the (?P<type>share) group using the share protocol", _joined_other),
     rule("Loaded", rf" consumer group {GROUP} with (?P<count>\d{{1,9}}) members", _consumer_loaded),

@@ -30,6 +30,7 @@ from ottla.history.sources.log_lines import (
     rejoin_meaning,
     without_logger,
 )
+from ottla.history.sources.silence import AIOKAFKA, JAVA, KAFKA_PYTHON, LIBRDKAFKA
 
 GENERATION: Final = r"(?P<generation>-?\d{1,10})"
 MEMBERS_MAX: Final = 10_000
@@ -210,7 +211,7 @@ def _joined(found: re.Match[str], _past: ClientPast) -> Sequence[Facts]:
     generation = int(found["generation"])
     if generation < 0:
         return ()
-    joined = {"kind": Kind.CLIENT_JOINED, "generation": generation, "member_id": found["member"] or None}
+    joined = {"kind": Kind.CLIENT_JOINED, "generation": generation, "member_id": found["member"] or None, "library": JAVA}
     return (joined | {"protocol": found["protocol"]},)
 
 
@@ -260,6 +261,18 @@ def _fenced(found: re.Match[str], _past: ClientPast) -> Sequence[Facts]:
     return ({"kind": Kind.CLIENT_LOST, "trigger": Cause.STATIC_FENCED, "reason": found[0]},)
 
 
+def _unreleased(found: re.Match[str], _past: ClientPast) -> Sequence[Facts]:
+    facts = {"kind": Kind.JOIN_REFUSED, "reason": found[0], "instance_id": found.groupdict().get("instance")}
+    return (facts | {"candidates": (Cause.STATIC_FENCED, Cause.FAILED_JOIN)},)
+
+
+def _no_assignor(found: re.Match[str], past: ClientPast) -> Sequence[Facts]:
+    """INCONSISTENT_GROUP_PROTOCOL, which no line of a broker says."""
+    group = found.groupdict().get("group")
+    facts = {"kind": Kind.JOIN_REFUSED, "trigger": Cause.FAILED_JOIN, "reason": f"INCONSISTENT_GROUP_PROTOCOL: {found[0]}"}
+    return (facts | ({"group": group or past.only_group()} if "group" in found.groupdict() else {}),)
+
+
 def _silent_coordinator(found: re.Match[str], _past: ClientPast) -> Sequence[Facts]:
     """No answer to heartbeats for the session timeout: the member was stopped, or the coordinator was out of reach."""
     return ({"kind": Kind.CLIENT_LOST, "reason": found["reason"], "candidates": (Cause.EXPIRE_HEARTBEAT, Cause.COORDINATOR_MOVE)},)
@@ -270,7 +283,7 @@ def _moved(found: re.Match[str], past: ClientPast) -> Sequence[Facts]:
     state, epoch, member_id = found["state"], int(found["epoch"]), found["member"]
     facts: Facts = {"member_id": member_id, "group_type": "consumer"}
     if state in ("RECONCILING", "STABLE") and past.is_new_epoch(member_id, epoch):
-        return (facts | {"kind": Kind.CLIENT_JOINED, "generation": epoch},)
+        return (facts | {"kind": Kind.CLIENT_JOINED, "generation": epoch, "library": JAVA},)
     if state == "FENCED":
         return _lost_epoch(found)
     if found["before"] == "LEAVING":
@@ -307,7 +320,9 @@ JAVA_RULES: Final = (
     rule(r"SyncGroup failed: The group instance id .{1,1000} has been fenced by another instance", _fenced),
     rule(r"Caught fenced group\.instance\.id .{1,1000} error in heartbeat thread", _fenced),
     rule(r"OffsetCommit failed with .{1,1000} due to group instance id .{1,1000} fenced", _fenced),
-    rule(r"\w+ failed due to (?:fenced|unreleased) instance id ", _fenced),
+    rule(r"\w+ failed due to fenced instance id ", _fenced),
+    rule(r"\w+ failed due to unreleased instance id (?P<instance>.{1,1000}?): ", _unreleased),
+    rule(r"(?:JoinGroup|Attempt to join group) failed due to fatal error: The group member's supported protocols", _no_assignor),
     rule(
         r"Group coordinator (?:.{1,1000}? )?is unavailable or invalid due to cause: "
         r"(?P<reason>session timed out without receiving a heartbeat response)",
@@ -401,11 +416,13 @@ def _rebalances(found: re.Match[str], past: ClientPast) -> Sequence[Facts]:
     return ({"kind": kind, "group": found["group"], "reason": found["reason"]} | meaning_facts(meaning),)
 
 
-def _join_answered(found: re.Match[str], _past: ClientPast) -> Sequence[Facts]:
+def _join_answered(found: re.Match[str], past: ClientPast) -> Sequence[Facts]:
+    if found["error"].startswith("Broker: Inconsistent group protocol"):
+        return _no_assignor(found, past)
     if found["error"].strip() != "(no error)" or int(found["generation"]) < 0:
         return ()
     facts = {"kind": Kind.CLIENT_JOINED, "generation": int(found["generation"]), "member_id": found["member"]}
-    return (facts | {"protocol": found["protocol"]},)
+    return (facts | {"protocol": found["protocol"], "library": LIBRDKAFKA},)
 
 
 def _heartbeat_answered(found: re.Match[str], past: ClientPast) -> Sequence[Facts]:
@@ -413,7 +430,8 @@ def _heartbeat_answered(found: re.Match[str], past: ClientPast) -> Sequence[Fact
     member_id, epoch = found["member"], int(found["epoch"])
     if not past.is_new_epoch(member_id, epoch):
         return ()
-    return ({"kind": Kind.CLIENT_JOINED, "generation": epoch, "member_id": member_id, "group_type": "consumer"},)
+    facts = {"kind": Kind.CLIENT_JOINED, "generation": epoch, "member_id": member_id, "library": LIBRDKAFKA}
+    return (facts | {"group_type": "consumer"},)
 
 
 def _will_rejoin(found: re.Match[str], _past: ClientPast) -> Sequence[Facts]:
@@ -439,7 +457,7 @@ LIBRDKAFKA_RULES: Final = (
     rule(rf"{QUOTED_GROUP}: effective subscription list changed from (?P<before>\d{{1,9}}) to \d{{1,9}} topic", _subscription_changed),
     rule(
         r"JoinGroup response: GenerationId (?P<generation>-?\d{1,10}), Protocol (?P<protocol>.{0,200}?), LeaderId .{0,1000}?, "
-        r"my MemberId (?P<member>.{1,1000}?), member metadata count \d+: (?P<error>.*)",
+        r"my MemberId (?P<member>.{0,1000}?), member metadata count \d+: (?P<error>.*)",
         _join_answered,
     ),
     rule(
@@ -447,12 +465,13 @@ LIBRDKAFKA_RULES: Final = (
         _heartbeat_answered,
     ),
     rule(r"ConsumerGroupHeartbeat failed due to: (?P<reason>.*): will rejoin the group", _will_rejoin),
+    rule(r"ConsumerGroupHeartbeat fatal error: Broker: (?:The instance ID is still used|Unreleased)", _unreleased),
 )
 
 
 def _kafka_python_joined(found: re.Match[str], _past: ClientPast) -> Sequence[Facts]:
     facts = {"kind": Kind.CLIENT_JOINED, "group": found["group"], "generation": int(found["generation"])}
-    return (facts | {"member_id": found["member"], "protocol": found["protocol"]},)
+    return (facts | {"member_id": found["member"], "protocol": found["protocol"], "library": KAFKA_PYTHON},)
 
 
 def _kafka_python_rejoins(found: re.Match[str], past: ClientPast) -> Sequence[Facts]:
@@ -516,6 +535,7 @@ KAFKA_PYTHON_RULES: Final = (
         _kafka_python_joined,
     ),
     rule(r"\(Re-\)joining group (?P<group>.{1,1000})", _kafka_python_rejoins),
+    rule(rf"Attempt to join group (?:{GROUP} )?failed due to fatal error: (?:\[Error 23\] )?InconsistentGroupProtocol", _no_assignor),
     rule(r"Triggering follow-up rebalance for group ", _follows_up),
     rule(r"Consumer poll timeout has expired\. This means .{1,200} max_poll_interval_ms", _kafka_python_poll_timeout),
     rule(r"Heartbeat session expired(?:,| -) marking coordinator dead", _kafka_python_silent_coordinator),
@@ -535,7 +555,7 @@ TOPIC_NAME: Final = re.compile(r"'([\w.-]{1,249})'")
 
 def _aiokafka_joined(found: re.Match[str], _past: ClientPast) -> Sequence[Facts]:
     facts = {"kind": Kind.CLIENT_JOINED, "group": found["group"], "generation": int(found["generation"])}
-    return (facts | {"member_id": found["member"].strip()},)
+    return (facts | {"member_id": found["member"].strip(), "library": AIOKAFKA},)
 
 
 def _leads(found: re.Match[str], past: ClientPast) -> Sequence[Facts]:
@@ -544,7 +564,7 @@ def _leads(found: re.Match[str], past: ClientPast) -> Sequence[Facts]:
     if joined is None or client_id is not None:
         return ()
     facts: Facts = {"kind": Kind.CLIENT_JOINED, "group": group, "generation": joined.generation}
-    return (facts | {"member_id": joined.member_id, "protocol": found["protocol"]},)
+    return (facts | {"member_id": joined.member_id, "protocol": found["protocol"], "library": AIOKAFKA},)
 
 
 def _left(_found: re.Match[str], past: ClientPast) -> Sequence[Facts]:
@@ -582,6 +602,7 @@ START_CHARACTERS_MAX: Final = 4000
 PYTHON_RULES: Final = (*KAFKA_PYTHON_RULES, *AIOKAFKA_RULES, *PYTHON_SUBSCRIPTIONS)
 PYTHON_MESSAGE: Final = re.compile(
     r"(?:^|(?<=[\s:|\]\"]))(?:\(Re-\)joining group |Successfully joined group |Joined group '|Triggering follow-up rebalance "
+    r"|Attempt to join group "
     r"|Consumer poll timeout has expired\. |Heartbeat(?: session expired|: local member| failed| thread caught)|Leaving consumer group "
     r"|(?:SyncGroup|OffsetCommit) for group |LeaveGroup request succeeded|Metadata for topic has changed |Updating subscribed topics to"
     r"|Discovered coordinator |Elected group leader -- |Unsubscribed all topics or patterns|Subscrib(?:ing to|ed to topic) pattern: )"
@@ -604,8 +625,15 @@ class ClientLogParser:
 
     def find(self, text: str) -> int:
         """Where the first message of a client begins."""
-        found = [pattern.search(text, 0, START_CHARACTERS_MAX) for pattern in (JAVA_PREFIX, LIBRDKAFKA_PREFIX, PYTHON_MESSAGE)]
-        return min((each.start() for each in found if each is not None), default=-1)
+        starts: list[int] = []
+        for part, pattern in ((" clientId=", JAVA_PREFIX), ("[thrd:", LIBRDKAFKA_PREFIX), ("", PYTHON_MESSAGE)):
+            # Most lines are refused by the part that each message of a client has; looking for it costs a tenth of a pattern's search.
+            found = pattern.search(text, 0, START_CHARACTERS_MAX) if part in text else None
+            if found is not None and (found.start() == 0 or part == "[thrd:"):
+                return min([found.start(), *starts])
+            if found is not None:
+                starts.append(found.start())
+        return min(starts, default=-1)
 
     def parse(self, message: str) -> Sequence[Facts] | None:
         """What the message says."""

@@ -44,6 +44,8 @@ class Kind(StrEnum):
     """A static member came back with a new member id, without a rebalance."""
     STATIC_FENCED = "static-fenced"
     """Another process used the instance id of a member."""
+    JOIN_REFUSED = "join-refused"
+    """A member may not join: no assignor in common, or its instance id belongs to a member that has not left."""
     LOADED = "loaded"
     UNLOADED = "unloaded"
     """A coordinator read the group from its log, or gave it up."""
@@ -90,7 +92,7 @@ class Evidence:
     does not name it (lines of some clients): it is found by the member id or the client id. trigger: the cause code where the source has
     one; candidates: the codes that it cannot distinguish. trigger_code: the code of the event that an Ottla broker published
     (docs/rebalances.md). reason: the text as logged. member_count: members of the generation, where only their number is known. evidence:
-    figures, units in the names.
+    figures, units in the names. library: whose client wrote it, in a line of its joining.
     """
 
     at_ms: int
@@ -111,6 +113,7 @@ class Evidence:
     client_reason: str | None = None
     group_type: str | None = None
     protocol: str | None = None
+    library: str | None = None
     leader: str | None = None
     member_count: int | None = None
     members: tuple[EventMember, ...] | None = None
@@ -182,10 +185,12 @@ class Cause(StrEnum):
     MIGRATION = "MIGRATION"
     """The group was converted between the classic protocol and KIP-848."""
     COORDINATOR_MOVE = "COORDINATOR_MOVE"
-    """The group has another coordinator; members of some clients rejoin then."""
+    """The group has another coordinator, or its coordinator stopped or stood still: members are lost or rejoin then."""
     STATIC_REJOIN = "STATIC_REJOIN"
     """A static member restarted: no rebalance, unless it came back during one."""
     STATIC_FENCED = "STATIC_FENCED"
     """A second process used the instance id of a live member."""
+    FAILED_JOIN = "FAILED_JOIN"
+    """A member was refused and could not join: it shares no assignor with the group, or its killed predecessor had not left."""
     UNKNOWN = "UNKNOWN"
     """The evidence does not say."""

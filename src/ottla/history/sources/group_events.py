@@ -39,6 +39,9 @@ CODES: Final[Mapping[str, tuple[Cause, ...]]] = {
     "CAPACITY": (Cause.CAPACITY,),
     "STATIC_REJOIN": (Cause.STATIC_REJOIN,),
     "STATIC_FENCED": (Cause.STATIC_FENCED,),
+    "REBALANCE_TIMEOUT": (Cause.JOIN_TIMEOUT,),
+    "SUBSCRIPTION_CHANGE": (Cause.SUBSCRIPTION,),
+    "REGEX_CHANGE": (Cause.TOPIC_CHANGE,),
 }
 """The causes that each trigger code (docs/rebalances.md) leaves open."""
 

@@ -8,11 +8,14 @@ that begin in it. Its reader first goes over the lines before, without counting 
 """
 
 import glob
+import logging
 import re
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from datetime import tzinfo
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
@@ -21,7 +24,11 @@ from ottla.history.sources.broker_log import broker_log_reader
 from ottla.history.sources.client_log import client_log_reader
 from ottla.history.sources.evidence import Evidence, Source, SourceError
 from ottla.history.sources.log_lines import LogCounts, LogReader
+from ottla.text import printable
 
+_LOG: Final = logging.getLogger("ottla.history")
+SILENT_S: Final = 2.0
+"""How long a pipe is waited for without a word."""
 BLOCK_BYTES: Final = 1 << 20
 PART_BYTES: Final = 32 << 20
 BEFORE_BYTES: Final = 1 << 20
@@ -36,7 +43,10 @@ WITH_HEADER: Final = 31
 
 
 class Part(NamedTuple):
-    """Bytes of one file, those of a gzip file as they are packed: always all. `before`: the file that precedes it in its log."""
+    """Bytes of one file, those of a gzip file as they are packed: always all. `before`: the file that precedes it in its log.
+
+    `is_pipe`: it is read once, to its end, by the process that opened it.
+    """
 
     source: Source
     log: str
@@ -44,6 +54,7 @@ class Part(NamedTuple):
     start: int
     end: int
     before: Path | None
+    is_pipe: bool = False
 
 
 class PartResult(NamedTuple):
@@ -58,6 +69,8 @@ class PartResult(NamedTuple):
 def split_file(source: Source, log: str, path: Path, before: Path | None) -> list[Part]:
     """The parts of one file; one for a gzip file, which can only be read from its beginning, and for one that cannot be read."""
     try:
+        if not path.is_file():
+            return [Part(source, log, path, 0, 0, None, is_pipe=True)]
         with path.open("rb") as file:
             is_whole = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
         size = path.stat().st_size
@@ -79,7 +92,11 @@ def read_parts(parts: Sequence[Part], *, zone: tzinfo, processes: int) -> Iterat
     with ProcessPoolExecutor(min(processes, len(parts)), mp_context=get_context("spawn")) as pool:
         pending: list[Future[PartResult]] = []
         for part in parts:
-            pending.append(pool.submit(read_part, part, zone))
+            if part.is_pipe:
+                pending.append(Future())
+                pending[-1].set_result(read_part(part, zone))
+            else:
+                pending.append(pool.submit(read_part, part, zone))
             if len(pending) > processes * WAITING_PARTS:
                 yield pending.pop(0).result()
         while pending:
@@ -94,10 +111,12 @@ def read_part(part: Part, zone: tzinfo) -> PartResult:
     problems: list[str] = []
     _go_over_lines_before(part, reader)
     try:
-        with part.path.open("rb", buffering=0) as file:
-            if file.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
+        with _open(part) as file:
+            if part.is_pipe:
+                evidence.extend(reader.read_blocks(_piped(file, part.path, problems)))
+            elif file.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
                 file.seek(0)
-                evidence.extend(reader.read_blocks(_inflated(file, part.path, problems)))
+                evidence.extend(reader.read_blocks(_inflated(_blocks(file), part.path, problems)))
             else:
                 evidence.extend(reader.read_blocks(lines_between(file, part.start, part.end)))
     except OSError as error:
@@ -109,6 +128,8 @@ def _go_over_lines_before(part: Part, reader: LogReader) -> None:
     if part.before is None:
         return
     try:
+        if not part.before.is_file():
+            return
         with part.before.open("rb", buffering=0) as file:
             end = part.start if part.before == part.path else part.before.stat().st_size
             if file.read(len(GZIP_MAGIC)) != GZIP_MAGIC:
@@ -141,9 +162,34 @@ def lines_between(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
         position += len(block)
 
 
-def _inflated(file: BinaryIO, path: Path, problems: list[str]) -> Iterator[bytes]:
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: file.read(BLOCK_BYTES), b"")
+
+
+def _open(part: Part) -> BinaryIO:
+    """Open its file. A pipe opens when a program writes to it; it says so where that takes long."""
+    waiting = threading.Timer(SILENT_S, _LOG.warning, ["%s: waiting for a program that writes to this pipe", printable(str(part.path))])
+    waiting.daemon = True
+    if part.is_pipe:
+        waiting.start()
     try:
-        yield from inflate(iter(lambda: file.read(BLOCK_BYTES), b""))
+        return part.path.open("rb", buffering=0)
+    finally:
+        waiting.cancel()
+
+
+def _piped(file: BinaryIO, path: Path, problems: list[str]) -> Iterator[bytes]:
+    """What comes out of a pipe, which cannot be read twice."""
+    head = b""
+    while len(head) < len(GZIP_MAGIC) and (more := file.read(len(GZIP_MAGIC) - len(head))):
+        head += more
+    blocks = chain((head,), _blocks(file))
+    yield from _inflated(blocks, path, problems) if head == GZIP_MAGIC else blocks
+
+
+def _inflated(blocks: Iterator[bytes], path: Path, problems: list[str]) -> Iterator[bytes]:
+    try:
+        yield from inflate(blocks)
     except EOFError:
         problems.append(f"{path}: the gzip file is cut: read up to there")
     except zlib.error:
@@ -228,6 +274,9 @@ def matching_files(pattern: str) -> list[Path]:
     found = [each for each in matches if not each.is_dir()]
     if not found:
         raise SourceError(f"{pattern}: no such file")
+    for each in found:
+        if each.is_char_device() or each.is_block_device():
+            raise SourceError(f"{each} is a device, which may have no end: name a file or a pipe")
     return found
 
 

@@ -268,15 +268,16 @@ class LogReader:
 
 def matching_lines(chunk: bytes, needles: Sequence[bytes]) -> Iterator[bytes]:
     """The lines that hold one of the needles, without their ends, each once, in order."""
-    found = {needle: chunk.find(needle) for needle in needles}
-    while (at := max(found.values()) if len(found) == 1 else min((at for at in found.values() if at >= 0), default=-1)) >= 0:
+    size = len(chunk)
+    places = [at if (at := chunk.find(needle)) >= 0 else size for needle in needles]
+    while (at := min(places)) < size:
         start = chunk.rfind(b"\n", 0, at) + 1
         end = chunk.find(b"\n", at)
-        end = len(chunk) if end < 0 else end
+        end = size if end < 0 else end
         yield chunk[start : end - 1 if chunk[end - 1 : end] == b"\r" else end]
-        for needle, position in found.items():
-            if 0 <= position < end:
-                found[needle] = chunk.find(needle, end)
+        for number, place in enumerate(places):
+            if place < end:
+                places[number] = at if (at := chunk.find(needles[number], end)) >= 0 else size
 
 
 def whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes | None]:

@@ -9,16 +9,19 @@ from ottla.history.sources.evidence import Cause, Evidence, Kind
 from ottla.history.story.arrays import OwnerArrays
 from ottla.history.story.sentences import advice_text, evidence_texts, sentence_of
 from ottla.history.verdicts.cost import COOPERATIVE
-from ottla.history.verdicts.verdict import AVOIDED, SettingAdvice, Verdict
+from ottla.history.verdicts.verdict import REBALANCE, REFUSED, SettingAdvice, Verdict
 
 PLANNED_GLYPHS: Final = {True: "\N{BLACK UP-POINTING TRIANGLE}", False: "\N{BLACK DOWN-POINTING TRIANGLE}", None: "?"}
 AVOIDED_GLYPH: Final = "\N{WHITE DIAMOND}"
+REFUSED_GLYPH: Final = "\N{MULTIPLICATION SIGN}"
 """The glyph of each verdict: it must be readable without its colour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryRebalance:
-    """One rebalance, or one that static membership avoided (`is_avoided`), of one group. None: not known.
+    """One rebalance, or (`is_avoided`) one that did not happen, of one group. None: not known.
+
+    It did not happen because static membership avoided it, or (`is_refused`) because the member that asked for it was refused.
 
     started_ms: the first trigger. join_ms: from there to the new generation; sync_ms: from there to the stored assignment. outcome:
     as `rebalances` has it. cause, candidates: codes (`Cause`). member: who set it off. silent_ms: how long that member had sent nothing.
@@ -32,6 +35,7 @@ class StoryRebalance:
     sync_ms: int | None = None
     outcome: str = "completed"
     is_avoided: bool = False
+    is_refused: bool = False
     generation: int | None = None
     generations: tuple[int, ...] = ()
     cause: str = "UNKNOWN"
@@ -68,6 +72,8 @@ class StoryRebalance:
     @property
     def glyph(self) -> str:
         """The verdict as one character."""
+        if self.is_refused:
+            return REFUSED_GLYPH
         return AVOIDED_GLYPH if self.is_avoided else PLANNED_GLYPHS[self.planned]
 
 
@@ -118,7 +124,8 @@ def _rebalance(verdict: Verdict, phases: Phases) -> StoryRebalance:
         join_ms=join_ms,
         sync_ms=sync_ms,
         outcome=verdict.outcome,
-        is_avoided=verdict.kind == AVOIDED,
+        is_avoided=verdict.kind != REBALANCE,
+        is_refused=verdict.kind == REFUSED,
         generation=verdict.generation,
         generations=verdict.generations or (() if verdict.generation is None else (verdict.generation,)),
         cause=verdict.cause.value,
@@ -171,7 +178,7 @@ def _positive(figures: Mapping[str, int], name: str) -> int | None:
 
 _PLAIN: Final = (
     *("started_ms", "join_ms", "sync_ms", "outcome", "generation", "cause", "confidence", "planned", "avoidable", "is_avoided"),
-    *("silent_ms", "is_eager", "members_before", "members_after", "stopped", "stopped_ms", "moved", "new", "messages_in"),
+    *("is_refused", "silent_ms", "is_eager", "members_before", "members_after", "stopped", "stopped_ms", "moved", "new", "messages_in"),
     *("sentence", "sharper"),
 )
 _LISTS: Final = ("candidates", "coalesced", "evidence", "generations")

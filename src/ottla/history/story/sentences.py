@@ -37,6 +37,7 @@ _TEXTS: Final[Mapping[Cause, str]] = {
     Cause.MIGRATION: "The group changed between the classic protocol and KIP-848",
     Cause.COORDINATOR_MOVE: "The group moved to another coordinator, and members joined again",
     Cause.STATIC_REJOIN: "{who} restarted and kept its partitions, as it has a group.instance.id: no rebalance",
+    Cause.FAILED_JOIN: "{who} was refused and could not join",
     Cause.STATIC_FENCED: "A second process used the group.instance.id of {who}",
     Cause.UNKNOWN: "The evidence does not say why",
 }
@@ -47,6 +48,9 @@ _TRIGGERS: Final[Mapping[str, str]] = {
     "LEADER_REJOIN": "{who}, the leader, joined again",
     "METADATA_UPDATE": "{who} joined again with another subscription",
     "STATIC_REJOIN": "{who} came back with its group.instance.id",
+    "REBALANCE_TIMEOUT": "{who} did not give up its partitions within the rebalance timeout",
+    "SUBSCRIPTION_CHANGE": "{who} subscribed to other topics",
+    "REGEX_CHANGE": "The regular expression of {who} matches other topics",
 }
 """What the code of a trigger (docs/rebalances.md) says of a member: what its cause says, where code and cause are the same."""
 _DOUBT: Final = {Confidence.HIGH: "", Confidence.MEDIUM: "Probably: ", Confidence.LOW: "Perhaps: "}

@@ -6,10 +6,11 @@ from typing import Final, TypeVar
 
 from ottla.groups.events import EventMember
 from ottla.history.group_history import history_of_group
+from ottla.history.incidents import Incident, find_incidents
 from ottla.history.patterns import find_deployments, sentences
 from ottla.history.processes import Identity
-from ottla.history.rounds.assembly import by_group
-from ottla.history.sources.clocks import ClockSkew, complete_departures, estimate_skews
+from ottla.history.rounds.assembly import complete_by_group
+from ottla.history.sources.clocks import ClockSkew, estimate_skews
 from ottla.history.sources.evidence import Evidence, Kind, Source
 from ottla.history.story.arrays import LagHistory
 from ottla.history.story.rebalances import Phases, judged_rebalances
@@ -102,47 +103,107 @@ class StoryOptions:
 EVERYTHING: Final = StoryOptions()
 
 
+@dataclass(slots=True, kw_only=True)
+class _Judged:
+    """One group before its story is written.
+
+    verdicts: as they are told everywhere; drawn: the same by the clock of the source whose members are drawn.
+    """
+
+    group: str
+    evidence: Sequence[Evidence]
+    verdicts: list[Verdict]
+    drawn: list[Verdict]
+    lag: LagHistory | None
+    returned: Mapping[str, str]
+    names: Mapping[str, str]
+    leading: Sequence[Evidence]
+    skews: Mapping[str, ClockSkew]
+
+
 def stories(
     evidence: Iterable[Evidence], *, options: StoryOptions = EVERYTHING, lag: Mapping[str, LagHistory] | None = None
 ) -> list[Story]:
     """The story of each group by name."""
-    found = by_group(complete_departures(list(evidence)))
+    found = complete_by_group(evidence)
     names = [group for group in sorted(found) if not options.groups or group in options.groups]
-    anonymiser = Anonymiser() if options.is_anonymous else None
-    return [_story_of_group(group, found[group], options, (lag or {}).get(group), anonymiser) for group in names]
+    judged = [_judged(group, found[group], options, (lag or {}).get(group)) for group in names]
+    incidents = find_incidents(verdict for each in judged for verdict in each.verdicts)
+    if options.is_anonymous:
+        judged, incidents = _anonymous(judged, incidents)
+    return [_story(each, [incident for incident in incidents if each.group in incident.groups], options) for each in judged]
 
 
-def _story_of_group(
-    group: str, evidence: Sequence[Evidence], options: StoryOptions, lag: LagHistory | None, anonymiser: Anonymiser | None
-) -> Story:
-    """The story of one group. Times are those of the clock of the source whose members are drawn."""
+def _judged(group: str, evidence: Sequence[Evidence], options: StoryOptions, lag: LagHistory | None) -> _Judged:
     history = history_of_group(group, evidence, lag=lag)
-    verdicts, returned = history.verdicts, history.returned
-    names = {member_id: member.name for member in history.members for _, member_id in member.ids}
-    if anonymiser is not None:
-        names = {}
-        evidence, verdicts = [anonymiser.evidence(item) for item in evidence], [anonymiser.verdict(each) for each in verdicts]
-        returned = {anonymiser.name("member", now): anonymiser.name("member", before) for now, before in returned.items()}
-        group, lag = anonymiser.name("group", group), lag and anonymiser.lag(lag)
     leading = leading_evidence(evidence)
     skews = estimate_skews(evidence, reference=leading[0].clock) if leading else {}
-    on_clock = sorted((_on_clock(verdict, skews) for verdict in verdicts), key=lambda verdict: verdict.started_ms)
-    wanted = [verdict for verdict in on_clock if options.wants(verdict)]
-    phases = Phases(_evidence_on_clock(item, skews) for item in evidence)
-    extras = StoryExtras(
+    on_clock = sorted((_on_clock(verdict, skews) for verdict in history.verdicts), key=lambda verdict: verdict.started_ms)
+    return _Judged(
+        group=group,
+        evidence=evidence,
+        verdicts=[verdict for verdict in history.verdicts if options.wants(verdict)],
+        drawn=[verdict for verdict in on_clock if options.wants(verdict)],
         lag=lag,
-        clocks=[str(skew) for skew in skews.values()],
-        findings=sentences(wanted, time_text=_time_text)[1:],
+        returned=history.returned,
+        names={member_id: member.name for member in history.members for _, member_id in member.ids},
+        leading=leading,
+        skews=skews,
+    )
+
+
+def _anonymous(judged: Sequence[_Judged], incidents: Sequence[Incident]) -> tuple[list[_Judged], list[Incident]]:
+    """The same without names. Incidents are found by names, before."""
+    anonymiser = Anonymiser()
+    verdicts: dict[int, Verdict] = {}
+    groups = []
+    for each in judged:
+        evidence = [anonymiser.evidence(item) for item in each.evidence]
+        verdicts |= {id(verdict): anonymiser.verdict(verdict) for verdict in each.verdicts}
+        leading = leading_evidence(evidence)
+        groups.append(
+            _Judged(
+                group=anonymiser.name("group", each.group),
+                evidence=evidence,
+                verdicts=[verdicts[id(verdict)] for verdict in each.verdicts],
+                drawn=[anonymiser.verdict(verdict) for verdict in each.drawn],
+                lag=each.lag and anonymiser.lag(each.lag),
+                returned={anonymiser.name("member", now): anonymiser.name("member", before) for now, before in each.returned.items()},
+                names={},
+                leading=leading,
+                skews=estimate_skews(evidence, reference=leading[0].clock) if leading else {},
+            )
+        )
+    return groups, [_anonymous_incident(incident, [verdicts[id(verdict)] for verdict in incident.verdicts]) for incident in incidents]
+
+
+def _anonymous_incident(incident: Incident, verdicts: Sequence[Verdict]) -> Incident:
+    names = [verdict.who.name for verdict in verdicts if verdict.who is not None and verdict.who.name is not None]
+    return replace(
+        incident,
+        groups=tuple(dict.fromkeys(verdict.group for verdict in verdicts)),
+        culprits=tuple(dict.fromkeys(names)) if incident.culprits else (),
+        verdicts=tuple(verdicts),
+    )
+
+
+def _story(judged: _Judged, incidents: Sequence[Incident], options: StoryOptions) -> Story:
+    extras = StoryExtras(
+        lag=judged.lag,
+        clocks=[str(skew) for skew in judged.skews.values()],
+        findings=sentences(judged.drawn, time_text=_time_text)[1:],
         deployments=[
             DeploymentSpan(each.started_ms, each.ended_ms, len(each.clients), len(each.verdicts), each.stopped_partition_seconds)
-            for each in find_deployments(wanted)
+            for each in find_deployments(judged.drawn)
         ],
+        incidents=incidents,
         since_ms=options.since_ms,
         until_ms=options.until_ms,
-        returned=returned,
-        names=names,
+        returned=judged.returned,
+        names=judged.names,
     )
-    return story(group, leading, judged_rebalances(wanted, phases), extras)
+    phases = Phases(_evidence_on_clock(item, judged.skews) for item in judged.evidence)
+    return story(judged.group, judged.leading, judged_rebalances(judged.drawn, phases), extras)
 
 
 def _time_text(at_ms: int) -> str:

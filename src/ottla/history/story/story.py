@@ -9,9 +9,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
 from ottla.groups.events import EventMember
+from ottla.history.incidents import Incident
 from ottla.history.processes import Process, Processes, distinct_names, of_evidence
 from ottla.history.sources.evidence import Evidence, Kind
 from ottla.history.story.arrays import NOTHING, AssignmentChange, LagHistory, OwnerArrays, encode_lag, owner_arrays, pack, plain
+from ottla.history.story.incident_texts import incident_dict, incidents_headline, utc_text, utc_time_text
 from ottla.history.story.rebalances import StoryRebalance, rebalance_columns
 from ottla.history.story.sentences import advice_text, counted, duration
 from ottla.history.verdicts.verdict import SettingAdvice
@@ -53,20 +55,21 @@ def blames(rebalances: Sequence[StoryRebalance], rows: Sequence[int | None], nam
 def headline(rebalances: Sequence[StoryRebalance], ledger: Sequence[Blame]) -> str:
     """The sentence at the top."""
     happened = [rebalance for rebalance in rebalances if not rebalance.is_avoided]
-    avoided = len(rebalances) - len(happened)
+    refused = sum(rebalance.is_refused for rebalance in rebalances)
+    avoided = len(rebalances) - len(happened) - refused
     if not happened:
-        return _with_avoided("The evidence holds no rebalance of this group.", avoided)
+        return _with_others("The evidence holds no rebalance of this group.", avoided, refused)
     unplanned = sum(each.planned is False for each in happened)
     if not unplanned:
         unknown = sum(each.planned is None for each in happened)
         judged = "none of them is known to be unplanned" if unknown else "all of them planned"
-        return _with_avoided(f"{counted(len(happened), 'rebalance')}, {judged}.", avoided)
+        return _with_others(f"{counted(len(happened), 'rebalance')}, {judged}.", avoided, refused)
     text = f"{unplanned:,} of {counted(len(happened), 'rebalance')} {'was' if unplanned == 1 else 'were'} not planned"
     worst = ledger[0]
     text += f"; {worst.name} caused {worst.rebalances:,} of them" if unplanned > 1 else f"; {worst.name} caused it"
     if worst.stopped_seconds >= 1:
         text += f" and stopped {worst.stopped_seconds:,.0f} partition-seconds"
-    return _with_avoided(f"{text}.", avoided)
+    return _with_others(f"{text}.", avoided, refused)
 
 
 class AdviceSum(NamedTuple):
@@ -98,8 +101,10 @@ def greater(advice: SettingAdvice, other: SettingAdvice | None) -> SettingAdvice
     return max(other, advice, key=lambda each: int(each.value or 0))
 
 
-def _with_avoided(text: str, avoided: int) -> str:
-    return f"{text} Static membership avoided {counted(avoided, 'rebalance')}." if avoided else text
+def _with_others(text: str, avoided: int, refused: int) -> str:
+    """With what did not happen, and why."""
+    text += f" Static membership avoided {counted(avoided, 'rebalance')}." if avoided else ""
+    return f"{text} {counted(refused, 'join')} {'was' if refused == 1 else 'were'} refused." if refused else text
 
 
 GAP_MS: Final = 120_000
@@ -235,6 +240,8 @@ def _age(figures: Mapping[str, int]) -> int | None:
 
 
 VERSION: Final = 1
+HEADLINE_NAMES: Final = 6
+"""Incidents that the headline of a group names."""
 ASSIGNMENTS: Final = (Kind.SYNC_COMPLETED, Kind.LOADED, Kind.EMPTIED, Kind.DELETED)
 EMPTY: Final = (Kind.EMPTIED, Kind.DELETED)
 _MARGIN_MS: Final = 1_000
@@ -261,7 +268,8 @@ class Story:
 class StoryExtras:
     """What a story may hold beside members and rebalances.
 
-    clocks: how far those of several sources are apart, findings: what matters most, both as sentences. since_ms, until_ms: what is shown.
+    clocks: how far those of several sources are apart, findings: what matters most, both as sentences. incidents: those that the group has
+    a part in, and in the headline their names. since_ms, until_ms: what is shown.
     returned: as `GroupHistory` has it. names: by member id, the names of its members.
     """
 
@@ -269,6 +277,7 @@ class StoryExtras:
     clocks: Sequence[str] = ()
     findings: Sequence[str] = ()
     deployments: Sequence[DeploymentSpan] = ()
+    incidents: Sequence[Incident] = ()
     since_ms: int | None = None
     until_ms: int | None = None
     returned: Mapping[str, str] = field(default_factory=dict)
@@ -299,7 +308,8 @@ def story(group: str, evidence: Sequence[Evidence], rebalances: Sequence[StoryRe
             "to_ms": to_ms,
             "state": _state(read),
             "facts": _facts(read, rebalances, owners),
-            "headline": headline(rebalances, ledger),
+            "headline": " ".join(filter(None, [_incident_names(extras.incidents), headline(rebalances, ledger)])),
+            "incidents": [incident_dict(incident, time_text=utc_text) for incident in extras.incidents],
             "sources": sorted(read.sources),
             "clocks": list(extras.clocks),
             "findings": list(extras.findings),
@@ -318,6 +328,10 @@ def story(group: str, evidence: Sequence[Evidence], rebalances: Sequence[StoryRe
             "lag": None if extras.lag is None else encode_lag(extras.lag, owners.topics),
         },
     )
+
+
+def _incident_names(incidents: Sequence[Incident]) -> str:
+    return incidents_headline(incidents, time_text=utc_time_text, names_max=HEADLINE_NAMES)
 
 
 class _Reading:

@@ -8,6 +8,8 @@ from ottla.history.verdicts.verdict import Confidence, Narrowed, Rule, findings_
 
 COLD_START_MS: Final = 1_000
 """Who joins this soon after the group's first assignment was started together with the first members."""
+ASSIGNOR_CAME: Final = "the assignor changed with it"
+TURNS_MIN: Final = 3
 LIVE_HEARTBEAT_MS: Final = 1_000
 """A member whose last heartbeat is this fresh was most likely alive when another process took its instance id."""
 
@@ -72,7 +74,7 @@ ARRIVAL_RULES: Final[tuple[Rule[Joining], ...]] = (
         name="joined a group with members",
         source=_LOG,
         condition="the group had members, and has had them for a while",
-        weights={_C.JOIN_NEW: 10, _C.RESTART_DYNAMIC: 3, _C.ASSIGNOR_CHANGE: 0.3, _C.MIGRATION: 0.3, _C.COLD_START: 0.1},
+        weights={_C.JOIN_NEW: 10, _C.RESTART_DYNAMIC: 3, _C.ASSIGNOR_CHANGE: 1.5, _C.MIGRATION: 0.3, _C.COLD_START: 0.1},
         confidence=_HIGH,
         holds=_is_later,
     ),
@@ -80,7 +82,7 @@ ARRIVAL_RULES: Final[tuple[Rule[Joining], ...]] = (
         name="not seen before",
         source=_LOG,
         condition="no member with its client id or member id went in the last 5 minutes",
-        weights={_C.JOIN_NEW: 10, _C.COLD_START: 10, _C.RESTART_DYNAMIC: 0.3, _C.MIGRATION: 1, _C.ASSIGNOR_CHANGE: 0.5},
+        weights={_C.JOIN_NEW: 10, _C.COLD_START: 10, _C.RESTART_DYNAMIC: 0.3, _C.MIGRATION: 1, _C.ASSIGNOR_CHANGE: 1},
         confidence=_HIGH,
         holds=_is_new,
     ),
@@ -101,10 +103,10 @@ ARRIVAL_RULES: Final[tuple[Rule[Joining], ...]] = (
         holds=_may_replace,
     ),
     Rule(
-        name="the assignor changed with it",
+        name=ASSIGNOR_CAME,
         source=_LOG,
         condition="the assignment before and after are of different assignors",
-        weights={_C.ASSIGNOR_CHANGE: 10_000, _C.JOIN_NEW: 1, _C.RESTART_DYNAMIC: 1},
+        weights={_C.ASSIGNOR_CHANGE: 500, _C.JOIN_NEW: 1, _C.RESTART_DYNAMIC: 1},
         confidence=_MEDIUM,
         holds=_protocol_changed,
     ),
@@ -125,11 +127,32 @@ def _fenced(rebalance: Round) -> bool:
 
 
 def _replaced(rebalance: Round) -> bool:
-    return not _fenced(rebalance)
+    return any(item.kind is Kind.STATIC_REPLACED for item in _items(rebalance)) and not _fenced(rebalance)
+
+
+def _took_turns(rebalance: Round) -> bool:
+    replaced = (sum(item.kind is Kind.STATIC_REPLACED for item in part.items) for part in rebalance.parts)
+    return max(replaced, default=0) >= TURNS_MIN
 
 
 def _was_alive(rebalance: Round) -> bool:
     return any((_silence_ms(item) or LIVE_HEARTBEAT_MS) < LIVE_HEARTBEAT_MS for item in _items(rebalance))
+
+
+def _refused(rebalance: Round) -> bool:
+    return any(item.kind is Kind.JOIN_REFUSED and item.trigger is None for item in _items(rebalance))
+
+
+def _shares_no_assignor(rebalance: Round) -> bool:
+    return any(item.kind is Kind.JOIN_REFUSED and item.trigger == Cause.FAILED_JOIN for item in _items(rebalance))
+
+
+def _owner_was_silent(rebalance: Round) -> bool:
+    return rebalance.is_owner_silent is True
+
+
+def _owner_lived(rebalance: Round) -> bool:
+    return rebalance.is_owner_silent is False
 
 
 def _had_left(rebalance: Round) -> bool:
@@ -156,12 +179,52 @@ AVOIDED_RULES: Final[tuple[Rule[Round], ...]] = (
         holds=_fenced,
     ),
     Rule(
+        name="the instance id went back and forth",
+        source=Source.BROKER_LOG,
+        condition=f"it was given to another member id {TURNS_MIN} times or more, each within seconds: two processes replace each other",
+        weights={_C.STATIC_FENCED: 100, _C.STATIC_REJOIN: 1},
+        confidence=_HIGH,
+        holds=_took_turns,
+    ),
+    Rule(
         name="its predecessor was alive",
         source=Source.GROUP_EVENTS,
         condition=f"the replaced member had sent a heartbeat less than {LIVE_HEARTBEAT_MS} ms before",
         weights={_C.STATIC_REJOIN: 1, _C.STATIC_FENCED: 2},
         confidence=_MEDIUM,
         holds=_was_alive,
+    ),
+    Rule(
+        name="an instance id is not released",
+        source=Source.BROKER_LOG,
+        condition="UNRELEASED_INSTANCE_ID: KIP-848: a member may not join as long as another one has its instance id",
+        weights={_C.STATIC_FENCED: 3, _C.FAILED_JOIN: 2},
+        confidence=_HIGH,
+        holds=_refused,
+    ),
+    Rule(
+        name="shares no assignor",
+        source=Source.CLIENT_LOG,
+        condition="INCONSISTENT_GROUP_PROTOCOL: the group's members have no assignor in common with it, or are of another type",
+        weights={_C.FAILED_JOIN: 1},
+        confidence=_HIGH,
+        holds=_shares_no_assignor,
+    ),
+    Rule(
+        name="the owner of its instance id was dead",
+        source=Source.BROKER_LOG,
+        condition="the session of the member with this instance id expired within a minute: a process that was killed and started again",
+        weights={_C.STATIC_FENCED: 1, _C.FAILED_JOIN: 8},
+        confidence=_HIGH,
+        holds=_owner_was_silent,
+    ),
+    Rule(
+        name="the owner of its instance id lived",
+        source=Source.BROKER_LOG,
+        condition="the member with this instance id did not expire",
+        weights={_C.STATIC_FENCED: 50, _C.FAILED_JOIN: 1},
+        confidence=_HIGH,
+        holds=_owner_lived,
     ),
     Rule(
         name="it had left for now",

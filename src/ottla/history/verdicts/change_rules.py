@@ -10,7 +10,7 @@ from ottla.history.rounds.round import Membership, Round, same_members
 from ottla.history.sources.evidence import Cause, Evidence, Kind, Source
 from ottla.history.verdicts.verdict import Confidence, Rule
 
-MOVED_WITHIN_MS: Final = 30_000
+MOVED_WITHIN_MS: Final = 12_000
 """A rebalance this soon after another coordinator has loaded the group may be due to the move."""
 
 RIGHT_AFTER_MS: Final = 1_000
@@ -180,6 +180,11 @@ def topics_scanned(rebalance: Round) -> bool:
     return any(item.kind is Kind.TOPICS_CHANGED for item in (*rebalance.items, *rebalance.context))
 
 
+def several_subscribe_to_other_topics(rebalance: Round) -> bool:
+    """Whether others give the same reason in the rebalances next to it: a pattern is read by each member at its own time."""
+    return len(rebalance.say_resubscribed) > 1
+
+
 _ANY: Final = {
     _C.TOPIC_CHANGE: 3.0,
     _C.SUBSCRIPTION: 3.0,
@@ -226,10 +231,19 @@ CHANGE_RULES: Final[tuple[Rule[Round], ...]] = (
     Rule(
         name="subscription changed",
         source=_LOG,
-        condition="the client's reason: (the) subscription has changed, or the assignment does not match it",
-        weights={_C.SUBSCRIPTION: 1},
+        condition="the client's reason: (the) subscription has changed, or the assignment does not match it; with a pattern, since a topic "
+        "was created or deleted",
+        weights={_C.SUBSCRIPTION: 4, _C.TOPIC_CHANGE: 1},
         confidence=_HIGH,
         holds=subscription_reason,
+    ),
+    Rule(
+        name="several members' subscriptions changed",
+        source=_LOG,
+        condition="two members or more say so, in rebalances one after the other: a pattern does so when a topic is created or deleted",
+        weights={_C.SUBSCRIPTION: 1, _C.TOPIC_CHANGE: 12},
+        confidence=_MEDIUM,
+        holds=several_subscribe_to_other_topics,
     ),
     Rule(
         name="has to revoke",

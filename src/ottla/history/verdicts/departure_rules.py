@@ -51,7 +51,10 @@ BACK: Final = {
 }
 AWAY: Final = {**BACK, **OPEN, _C.LEAVE_CLOSE: 6.0, _C.SUBSCRIPTION: 0.3, _C.RESTART_DYNAMIC: 0.1, _C.POLL_TIMEOUT: 1.0, _C.ADMIN: 2.0}
 
-_LOG, _EVENTS, _TOPIC = Source.BROKER_LOG, Source.GROUP_EVENTS, Source.OFFSETS_TOPIC
+ANY_CAUSE: Final = tuple({**BACK, **AWAY, **SILENT, **ANY_LOSS, _C.COORDINATOR_MOVE: 1.0})
+LEAVES: Final = (_C.LEAVE_CLOSE, _C.RESTART_DYNAMIC, _C.POLL_TIMEOUT, _C.SUBSCRIPTION, _C.ASSIGNOR_CHANGE)
+
+_LOG, _EVENTS, _TOPIC, _CLIENT = Source.BROKER_LOG, Source.GROUP_EVENTS, Source.OFFSETS_TOPIC, Source.CLIENT_LOG
 _HIGH, _MEDIUM, _LOW = Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW
 
 
@@ -88,11 +91,28 @@ def says_something_else(departure: Departure) -> bool:
 
 
 def expired(departure: Departure) -> bool:
-    return departure.role == Role.EXPIRED and not departure.is_consumer_type
+    return departure.role == Role.EXPIRED and not departure.is_consumer_type and not is_static(departure)
+
+
+def is_static(departure: Departure) -> bool:
+    return departure.who.instance_id is not None
+
+
+def static_expired(departure: Departure) -> bool:
+    return departure.role == Role.EXPIRED and is_static(departure) and not departure.had_left_for_now
+
+
+def static_had_closed(departure: Departure) -> bool:
+    return departure.had_left_for_now
+
+
+def static_expired_after_closes(departure: Departure) -> bool:
+    closed = any(each.returned is None for each in departure.closed_before)
+    return static_expired(departure) and departure.returned is None and closed
 
 
 def expired_in_consumer_group(departure: Departure) -> bool:
-    return departure.role == Role.EXPIRED and departure.is_consumer_type
+    return departure.role == Role.EXPIRED and departure.is_consumer_type and not is_static(departure)
 
 
 def late_to_join(departure: Departure) -> bool:
@@ -156,7 +176,7 @@ def other_connection(departure: Departure) -> bool:
 
 
 def left_by_other(departure: Departure) -> bool:
-    return departure.is_left_by_other and departure.role == Role.LEFT
+    return departure.is_left_by_other and departure.role == Role.LEFT and departure.is_same_connection is not False
 
 
 def expired_and_kept_its_connection(departure: Departure) -> bool:
@@ -173,6 +193,18 @@ def was_replaced(departure: Departure) -> bool:
 
 def may_be_replaced(departure: Departure) -> bool:
     return departure.may_be_replaced and departure.returned is None
+
+
+def log_has_no_poll_timeout(departure: Departure) -> bool:
+    return Cause.POLL_TIMEOUT in departure.unsaid
+
+
+def log_has_no_leave(departure: Departure) -> bool:
+    return Cause.LEAVE_CLOSE in departure.unsaid and departure.role == Role.LEFT
+
+
+def log_has_no_leave_and_list_no_reason(departure: Departure) -> bool:
+    return Cause.LEAVE_CLOSE in departure.unsaid and departure.role == ""
 
 
 def protocol_changed(departure: Departure) -> bool:
@@ -282,6 +314,30 @@ DEPARTURE_RULES: Final[tuple[Rule[Departure], ...]] = (
         weights={_C.EXPIRE_HEARTBEAT: 10, _C.RESTART_DYNAMIC: 0.5},
         confidence=_HIGH,
         holds=expired,
+    ),
+    Rule(
+        name="session of a static member expired",
+        source=_LOG,
+        condition="no heartbeat within the session timeout: a static member that closes sends nothing, either",
+        weights={_C.EXPIRE_HEARTBEAT: 6, _C.LEAVE_CLOSE: 2, _C.POLL_TIMEOUT: 1, _C.RESTART_DYNAMIC: 1},
+        confidence=_MEDIUM,
+        holds=static_expired,
+    ),
+    Rule(
+        name="a static member expired after others had closed",
+        source=_LOG,
+        condition="others left within a minute before, and neither they nor it came back: all are being stopped",
+        weights={_C.EXPIRE_HEARTBEAT: 1, _C.LEAVE_CLOSE: 8, _C.POLL_TIMEOUT: 1, _C.RESTART_DYNAMIC: 1},
+        confidence=_MEDIUM,
+        holds=static_expired_after_closes,
+    ),
+    Rule(
+        name="a static member had closed",
+        source=_LOG,
+        condition="KIP-848: it left with epoch -2 and did not come back within its session",
+        weights={_C.LEAVE_CLOSE: 10, _C.RESTART_DYNAMIC: 3, _C.EXPIRE_HEARTBEAT: 0.1},
+        confidence=_HIGH,
+        holds=static_had_closed,
     ),
     Rule(
         name="session expired, KIP-848",
@@ -414,7 +470,7 @@ DEPARTURE_RULES: Final[tuple[Rule[Departure], ...]] = (
         name="the process lived on",
         source=_LOG,
         condition="KIP-848: the same member id left and came back, and a member id is that of a process",
-        weights={_C.POLL_TIMEOUT: 6, _C.SUBSCRIPTION: 1, _C.LEAVE_CLOSE: 0.2},
+        weights={_C.POLL_TIMEOUT: 6, _C.SUBSCRIPTION: 1, _C.LEAVE_CLOSE: 6},
         confidence=_MEDIUM,
         holds=same_id_came_back,
     ),
@@ -438,7 +494,7 @@ DEPARTURE_RULES: Final[tuple[Rule[Departure], ...]] = (
         name="came back on its connection",
         source=_EVENTS,
         condition="it left and joined again from the same port, so its process went on: too slow, or it subscribed again",
-        weights={_C.POLL_TIMEOUT: 12, _C.SUBSCRIPTION: 1, _C.LEAVE_CLOSE: 0.3, _C.ADMIN: 6},
+        weights={_C.POLL_TIMEOUT: 12, _C.SUBSCRIPTION: 1, _C.LEAVE_CLOSE: 6, _C.ADMIN: 6},
         confidence=_HIGH,
         holds=same_connection,
     ),
@@ -489,6 +545,30 @@ DEPARTURE_RULES: Final[tuple[Rule[Departure], ...]] = (
         weights={_C.EXPIRE_HEARTBEAT: 1, _C.POLL_TIMEOUT: 1, _C.LEAVE_CLOSE: 1, _C.JOIN_TIMEOUT: 1, _C.RESTART_DYNAMIC: 100},
         confidence=_LOW,
         holds=may_be_replaced,
+    ),
+    Rule(
+        name="its log has no poll timeout",
+        source=_CLIENT,
+        condition="its log covers the time, and lacks the line that its library writes when a poll comes too late",
+        weights={**dict.fromkeys(ANY_CAUSE, 1.0), _C.POLL_TIMEOUT: 0.03},
+        confidence=_LOW,
+        holds=log_has_no_poll_timeout,
+    ),
+    Rule(
+        name="its log does not say that it leaves",
+        source=_CLIENT,
+        condition="a LeaveGroup came, and its log, which covers the time, lacks the line of a leave: another program sent it",
+        weights={**dict.fromkeys(ANY_CAUSE, 1.0), **dict.fromkeys(LEAVES, 0.01), _C.ADMIN: 2.0},
+        confidence=_MEDIUM,
+        holds=log_has_no_leave,
+    ),
+    Rule(
+        name="it did not leave",
+        source=_CLIENT,
+        condition="it is not listed any more, and its log, which covers the time, lacks the line of a leave",
+        weights={**dict.fromkeys(ANY_CAUSE, 1.0), _C.LEAVE_CLOSE: 0.02, _C.RESTART_DYNAMIC: 0.3, _C.POLL_TIMEOUT: 0.3},
+        confidence=_LOW,
+        holds=log_has_no_leave_and_list_no_reason,
     ),
     Rule(
         name="the assignor changed with it",

@@ -6,24 +6,37 @@ alone, however well its member's log proves it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from ottla.groups.reason_evidence import evidence_in
 from ottla.history.processes import Identity, of_evidence
-from ottla.history.rounds.assembly import by_group, rounds_of_group
+from ottla.history.rounds.assembly import complete_by_group, rounds_of_group
 from ottla.history.rounds.membership import Role, role_of
 from ottla.history.rounds.returns import RETURN_WITHIN_MS
 from ottla.history.rounds.round import Arrival, Departure, Round
-from ottla.history.sources.clocks import complete_departures
-from ottla.history.sources.evidence import Cause, Evidence, Kind
-from ottla.history.verdicts.arrival_rules import ARRIVAL_RULES, Joining, judge_avoided
+from ottla.history.sources.evidence import Cause, Evidence, Kind, Source
+from ottla.history.sources.log_lines import REMOVED_BEFORE
+from ottla.history.sources.outages import LOST_AT_ONCE
+from ottla.history.verdicts.arrival_rules import ARRIVAL_RULES, ASSIGNOR_CAME, Joining, judge_avoided
 from ottla.history.verdicts.change_rules import CHANGE_RULES, is_coordinator_moved, is_protocol_changed
 from ottla.history.verdicts.cost import cost_of, figures_of, what_is_missing
 from ottla.history.verdicts.departure_rules import DEPARTURE_RULES
 from ottla.history.verdicts.policy import LOSSES, POLICIES, SETTLING
 from ottla.history.verdicts.setting_advice import Situation, advice_for
-from ottla.history.verdicts.verdict import AVOIDED, NOTHING, REBALANCE, Confidence, Finding, Narrowed, Verdict, Weights, findings_of, narrow
+from ottla.history.verdicts.verdict import (
+    AVOIDED,
+    NOTHING,
+    REBALANCE,
+    REFUSED,
+    Confidence,
+    Finding,
+    Narrowed,
+    Verdict,
+    Weights,
+    findings_of,
+    narrow,
+)
 
 _CODES: Final = {cause.value: cause for cause in Cause} | {"ADMIN_REMOVE": Cause.ADMIN}
 
@@ -33,10 +46,11 @@ _OPEN_ELSEWHERE: Final[Weights] = {Cause.COORDINATOR_MOVE: 0.05, Cause.ASSIGNOR_
 
 _IMPLIED: Final[Mapping[Cause, Weights]] = {
     Cause.LEAVE_CLOSE: {Cause.RESTART_DYNAMIC: 1.0, Cause.ASSIGNOR_CHANGE: 0.5},
-    Cause.JOIN_NEW: {Cause.COLD_START: 1.0, Cause.RESTART_DYNAMIC: 1.0},
+    Cause.JOIN_NEW: {Cause.COLD_START: 1.0, Cause.RESTART_DYNAMIC: 1.0, Cause.ASSIGNOR_CHANGE: 1.0},
     Cause.TOPIC_CHANGE: {Cause.COORDINATOR_MOVE: 0.2},
 }
-"""What a line cannot tell from the cause that it names: a client that closes does not say that it will be started again."""
+"""What a line cannot tell from the cause that it names: a client that closes does not say that it will be started again, and a coordinator
+that has a new member does not say which assignors it brings."""
 WHOLE: Final = (Cause.CAPACITY, Cause.STORE_ERROR, Cause.MIGRATION, Cause.ASSIGNOR_CHANGE, Cause.STATIC_FENCED, Cause.STATIC_REJOIN)
 """Causes that a source names for the whole rebalance, whichever members came or went."""
 
@@ -63,6 +77,8 @@ def _finding(item: Evidence, causes: list[Cause], is_open: Weights) -> Finding:
     weights = dict(is_open)
     if causes == [Cause.POLL_TIMEOUT]:
         weights.pop(Cause.RESTART_DYNAMIC, None)  # a member that says so was there to say it
+    if tuple(causes) == REMOVED_BEFORE.candidates:
+        weights |= {Cause.ADMIN: 1.0, Cause.SYNC_TIMEOUT: 1.0}  # whoever removed it
     for cause in causes:
         weights |= _IMPLIED.get(cause, {})
     weights |= dict.fromkeys(causes, 1.0)
@@ -159,7 +175,7 @@ class _Reading:
 
 def judge(evidence: Iterable[Evidence]) -> dict[str, list[Verdict]]:
     """The verdicts of every group, each group's in the order of its rebalances."""
-    return {group: judge_group(group, items) for group, items in by_group(complete_departures(list(evidence))).items()}
+    return {group: judge_group(group, items) for group, items in complete_by_group(evidence).items()}
 
 
 def judge_group(group: str, evidence: Iterable[Evidence]) -> list[Verdict]:
@@ -268,7 +284,7 @@ def _avoided(rebalance: Round) -> Verdict:
         generations=_generations(rebalance),
         started_ms=rebalance.started_ms,
         ended_ms=rebalance.ended_ms,
-        kind=AVOIDED,
+        kind=REFUSED if narrowed.cause is Cause.FAILED_JOIN else AVOIDED,
         cause=narrowed.cause,
         candidates=narrowed.candidates,
         confidence=narrowed.confidence,
@@ -316,7 +332,8 @@ def _main(rebalance: Round, readings: list[_Reading]) -> _Reading:
     whole = _whole(rebalance)
     if whole is not None:
         return _Reading(whole, rebalance.started_ms, _who_triggered(rebalance))
-    lost = [reading for reading in readings if reading.narrowed.cause in LOSSES]
+    at_once = [each for each in readings if each.departure is not None and LOST_AT_ONCE in each.departure.figures]
+    lost = at_once or [reading for reading in readings if reading.narrowed.cause in LOSSES]
     return min(lost, key=_is_return) if lost else readings[0]
 
 
@@ -324,12 +341,21 @@ _BY_A_MOVE: Final = frozenset({Cause.EXPIRE_HEARTBEAT, Cause.RESTART_DYNAMIC, Ca
 
 
 def _after_move(rebalance: Round, main: _Reading) -> _Reading:
-    """Members that are lost, or join once more, right after their coordinator had moved most likely did not find it in time."""
-    if main.narrowed.cause not in _BY_A_MOVE or not is_coordinator_moved(rebalance):
+    """Members that are lost, or join once more, right after their coordinator had moved most likely did not find it in time.
+
+    One of several that did may have been lost by itself.
+    """
+    loss = main.departure or (main.arrival.loss if main.arrival is not None else None)
+    has_left = loss is not None and loss.role == Role.LEFT
+    if main.narrowed.cause not in _BY_A_MOVE or has_left or not is_coordinator_moved(rebalance):
         return main
-    shares = ((Cause.COORDINATOR_MOVE, 0.7), *((cause, 0.3 * share) for cause, share in main.narrowed.shares))
+    is_alone = len({member.who for member in _members(rebalance)}) < ((rebalance.count_before or 0) + 1) // 2
+    by_move = 0.3 if is_alone else 0.7
+    shares = [(Cause.COORDINATOR_MOVE, by_move), *((cause, (1 - by_move) * share) for cause, share in main.narrowed.shares)]
+    shares.sort(key=lambda each: -each[1])
     rules = (*main.narrowed.rules, "the coordinator had moved")
-    return _Reading(Narrowed(shares, Confidence.MEDIUM, rules, False), main.at_ms, main.who, main.departure, main.arrival)
+    narrowed = Narrowed(shares, min(main.narrowed.confidence, Confidence.MEDIUM), rules, False)
+    return replace(main, narrowed=narrowed)
 
 
 def _is_return(reading: _Reading) -> bool:
@@ -356,6 +382,9 @@ def _certain(cause: Cause, item: Evidence) -> Narrowed:
 
 def judge_departure(departure: Departure) -> Narrowed:
     """Why one member went: the causes that the rules leave, with their shares."""
+    if LOST_AT_ONCE in departure.figures:
+        shares = ((Cause.COORDINATOR_MOVE, 0.95), (Cause.EXPIRE_HEARTBEAT, 0.05))
+        return Narrowed(shares, Confidence.HIGH, ("members of several groups were lost in one instant",), has_conflict=False)
     findings = findings_of(DEPARTURE_RULES, departure)
     said = departure.client_items if departure.role in _TOLD_BY_ROLE else [*departure.items, *departure.client_items]
     return narrow(findings + stated_findings(said, of_departure=True))
@@ -367,11 +396,9 @@ def _judge_arrival(arrival: Arrival, rebalance: Round, losses: dict[int, Narrowe
     if loss is not None and not arrival.replaces:
         narrowed = losses.get(id(loss))
         narrowed = judge_departure(loss) if narrowed is None else narrowed
-        if arrival.is_protocol_changed and rebalance.count_before:
-            return Narrowed(
-                ((Cause.ASSIGNOR_CHANGE, 0.8), (Cause.RESTART_DYNAMIC, 0.2)), Confidence.MEDIUM, ("the assignor changed with it",), False
-            )
-        return _as_return(narrowed, loss) if narrowed.shares else NOTHING
+        returned = _as_return(narrowed, loss) if narrowed.shares else NOTHING
+        changed = [each for each in findings_of(ARRIVAL_RULES, Joining(arrival, rebalance)) if each.name == ASSIGNOR_CAME]
+        return narrow([_finding_of(returned), *changed]) if changed and returned.shares else returned
     findings: list[Finding] = findings_of(ARRIVAL_RULES, Joining(arrival, rebalance))
     narrowed = narrow(findings + stated_findings(arrival.items, of_departure=False))
     if narrowed.cause is Cause.COLD_START and not arrival.items and rebalance.generation != 1:
@@ -380,6 +407,12 @@ def _judge_arrival(arrival: Arrival, rebalance: Round, losses: dict[int, Narrowe
         # Only a random id is known: it may be a client that was there before.
         return narrowed._replace(confidence=min(narrowed.confidence, Confidence.MEDIUM))
     return narrowed
+
+
+def _finding_of(narrowed: Narrowed) -> Finding:
+    """What findings leave, as one, for more to be said of it. A source of the group may not see that an assignor changed."""
+    weights = {Cause.ASSIGNOR_CHANGE: 0.02, **dict(narrowed.shares)}
+    return Finding(", ".join(narrowed.rules), Source.BROKER_LOG, weights, narrowed.confidence)
 
 
 def _as_return(narrowed: Narrowed, loss: Departure) -> Narrowed:

@@ -36,6 +36,7 @@ POLICIES: Final = {
     Cause.COORDINATOR_MOVE: Policy(False, False),
     Cause.STATIC_REJOIN: Policy(None, None),
     Cause.STATIC_FENCED: Policy(False, True),
+    Cause.FAILED_JOIN: Policy(False, True),
     Cause.UNKNOWN: Policy(None, None),
 }
 

@@ -12,6 +12,9 @@ from ottla.history.verdicts.verdict import SettingAdvice
 SESSION_MAX_MS: Final = 1_800_000
 """Brokers' default of group.max.session.timeout.ms."""
 
+RESTART_MS_MAX: Final = 120_000
+"""A session that outlasts a longer restart hides dead members for minutes: no value is advised."""
+
 ROTATING_NAME: Final = re.compile(r"-[a-z0-9]{6,10}-[a-z0-9]{5}$")
 """How names of a Kubernetes ReplicaSet's pods end; they are new after each deployment."""
 
@@ -44,16 +47,16 @@ def _session_name(situation: Situation) -> str:
 def _static(situation: Situation) -> tuple[SettingAdvice, ...]:
     absence_ms, session_ms = situation.figures.get("absence_ms"), situation.figures.get("session_timeout_ms")
     needed_ms = _round_up(2 * absence_ms, 5_000) if absence_ms is not None else 0
-    is_known = f" ({_seconds(max(session_ms, needed_ms))})" if session_ms is not None else ""
+    is_known = f" ({_seconds(max(session_ms, needed_ms))})" if session_ms is not None and (absence_ms or 0) <= RESTART_MS_MAX else ""
     was_away = f"was away for {_seconds(absence_ms)}" if absence_ms is not None else "came back"
     sentence = (
         f"The client {was_away}: with a group.instance.id of its own it would have kept its partitions, as long as "
         f"{_session_name(situation)}{is_known} is longer than a restart."
     )
     found = [SettingAdvice("group.instance.id", "one for each consumer, the same after a restart", sentence, _rotation_warning(situation))]
-    if session_ms is not None and needed_ms > session_ms:
+    if session_ms is not None and needed_ms > session_ms and absence_ms is not None and absence_ms <= RESTART_MS_MAX:
         more = (
-            f"A restart took {_seconds(absence_ms or 0)}, the session is {_seconds(session_ms)}: "
+            f"A restart took {_seconds(absence_ms)}, the session is {_seconds(session_ms)}: "
             f"{_seconds(needed_ms)} leaves room for twice that."
         )
         found.append(SettingAdvice(_session_name(situation), str(needed_ms), more, _detection_warning(needed_ms)))
@@ -84,6 +87,9 @@ def _session(situation: Situation) -> tuple[SettingAdvice, ...]:
         sentence = (
             "The member was silent for longer than its session and came back: look for pauses (GC, a blocked event loop, CPU limits)."
         )
+        return (SettingAdvice(name, None, sentence),)
+    if absence_ms > RESTART_MS_MAX:
+        sentence = f"The member was away for {_seconds(absence_ms)} more than its session, which no session should outlast: find out why."
         return (SettingAdvice(name, None, sentence),)
     if session_ms is None:
         sentence = (
@@ -162,6 +168,17 @@ def _fenced(situation: Situation) -> tuple[SettingAdvice, ...]:
     return (SettingAdvice("group.instance.id", "one for each consumer", sentence),)
 
 
+def _refused(situation: Situation) -> tuple[SettingAdvice, ...]:
+    if situation.who is None or situation.who.instance_id is None:
+        sentence = "The member shares no assignor with the group (INCONSISTENT_GROUP_PROTOCOL): give it one that all members have."
+        return (SettingAdvice("partition.assignment.strategy", None, sentence),)
+    sentence = (
+        "A process was killed and started again within its session: until that ends, the coordinator refuses the new one with "
+        "UNRELEASED_INSTANCE_ID, of which most clients die. Start it again after that, or stop it with a close."
+    )
+    return (SettingAdvice(_session_name(situation), None, sentence),)
+
+
 def _capacity(situation: Situation) -> tuple[SettingAdvice, ...]:
     size = situation.figures.get("group_size")
     return (SettingAdvice("group.max.size", None if size is None else str(size), "The group has more members than group.max.size allows."),)
@@ -197,6 +214,7 @@ _ADVICE: Final[Mapping[Cause, Callable[[Situation], tuple[SettingAdvice, ...]]]]
     Cause.COLD_START: _cold,
     Cause.STATIC_FENCED: _fenced,
     Cause.CAPACITY: _capacity,
+    Cause.FAILED_JOIN: _refused,
     Cause.STORE_ERROR: _store,
     Cause.LEADER_REJOIN_SPURIOUS: _needless,
 }

@@ -1,7 +1,8 @@
 """The verdict on one rebalance, and how rules lead to its cause: each that holds narrows the causes to those that its evidence allows.
 
-A rule's weights say how its causes compare where it holds; a cause that it does not name is excluded. Rules multiply. Where nothing is
-left, sources disagree: the more informative ones decide, and the confidence drops.
+A rule's weights say how its causes compare where it holds; a cause that it does not name is unlikely, and never excluded: what other
+evidence says more strongly brings it back. Rules multiply. Where they exclude each other, sources disagree: the more informative ones
+decide, and the confidence drops.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from ottla.history.processes import Identity
 from ottla.history.rounds.splitting import SOURCE_RANK
 from ottla.history.sources.evidence import Cause, Source
 
-REBALANCE, AVOIDED = "rebalance", "avoided"
+REBALANCE, AVOIDED, REFUSED = "rebalance", "avoided", "refused"
 
 
 class Confidence(IntEnum):
@@ -33,6 +34,8 @@ CANDIDATE_SHARE: Final = 0.02
 """The share of all weights that a cause needs for a confidence, or to be a candidate at all."""
 CONFLICT_SHARE: Final = 0.01
 """Where the likeliest causes of two findings have less than this of each other's weight, the findings contradict each other."""
+UNNAMED_SHARE: Final = 0.001
+"""The weight of a cause that a rule does not name, as a share of the rule's greatest: evidence of something else may be mistaken."""
 DISPUTE_SHARE: Final = 0.06
 """The same for what members' own logs say and what another source does, whose clocks and generations may not fit together: a cause that
 one of them hardly allows is not certain because the other excludes all the rest."""
@@ -95,7 +98,7 @@ def narrow(findings: Iterable[Finding]) -> Narrowed:
         if not taken:
             weights = dict(finding.weights)
         else:
-            narrowed = {cause: weight * finding.weights[cause] for cause, weight in weights.items() if cause in finding.weights}
+            narrowed = _product(weights, finding.weights)
             if max(narrowed.values(), default=0.0) < CONFLICT_SHARE * max(weights.values()) * max(finding.weights.values()):
                 has_conflict = True
                 continue
@@ -114,6 +117,13 @@ def narrow(findings: Iterable[Finding]) -> Narrowed:
     if is_disputed and not has_conflict:
         confidence = min(confidence, Confidence.MEDIUM)
     return Narrowed(shares, Confidence(max(0, confidence - has_conflict)), tuple(finding.name for finding in taken), has_conflict)
+
+
+def _product(one: Weights, other: Weights) -> dict[Cause, float]:
+    """The weights of both together. A cause that only one of them names is left with little."""
+    least_one, least_other = UNNAMED_SHARE * max(one.values()), UNNAMED_SHARE * max(other.values())
+    causes = dict.fromkeys((*one, *other))
+    return {cause: one.get(cause, least_one) * other.get(cause, least_other) for cause in causes}
 
 
 def _is_of_member(finding: Finding) -> bool:
@@ -165,7 +175,7 @@ class SettingAdvice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One rebalance of one group, or (kind `avoided`) one that static membership avoided.
+    """One rebalance of one group, or one that did not happen: static membership avoided it, or a member was refused (the kind).
 
     generation: the one that it formed (KIP-848: the group epoch), None where none is known; generations: with those of its second half.
     started_ms and ended_ms are of `clock`; ended_ms is None where no assignment was stored. outcome: completed, emptied, superseded (the

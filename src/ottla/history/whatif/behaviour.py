@@ -4,11 +4,15 @@ A setting changes what follows from an action (a silence of 8 s ends a session o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from itertools import takewhile
+from typing import Final, NamedTuple
 
 from ottla.history.sources.evidence import Cause
+
+BEFORE_MS: Final = 60_000
+"""How long before the evidence, or what is asked for, the members start that were there when it begins."""
 
 
 class ActionKind(StrEnum):
@@ -30,11 +34,15 @@ class ActionKind(StrEnum):
     """An administrator removes it."""
 
 
+FOR_GOOD: Final = frozenset({ActionKind.CLOSE, ActionKind.CRASH, ActionKind.SILENCE, ActionKind.POLL_GAP})
+"""Actions after which a process is no member any more, where they have no end themselves."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """One action. SILENCE and POLL_GAP end at `until_ms`; their true length may be up to `uncertain_ms` more.
 
-    Of RESUBSCRIBE: `topics`, None for the same as before, and `cause`.
+    Of RESUBSCRIBE: `topics`, None for the same as before, `cause`, and `follows_ms`, as a LeaderRejoin has it.
     """
 
     at_ms: int
@@ -43,6 +51,7 @@ class Action:
     uncertain_ms: int = 0
     topics: frozenset[str] | None = None
     cause: Cause = Cause.SUBSCRIPTION
+    follows_ms: int | None = None
 
     @property
     def length_ms(self) -> int:
@@ -63,12 +72,32 @@ class Process:
     topics: frozenset[str]
     actions: tuple[Action, ...]
 
+    def since(self, since_ms: int) -> "Process":
+        """What it did from a time on, and before where the group may learn of it later; it starts early enough to be a member then."""
+        from_ms = since_ms - max(self.session_timeout_ms, self.rebalance_timeout_ms)
+        before = list(takewhile(lambda action: (action.until_ms or action.at_ms) < from_ms, self.actions))
+        after = self.actions[len(before) :]
+        is_running = False
+        for action in before:
+            if action.kind is ActionKind.START:
+                is_running = True
+            elif action.until_ms is None and action.kind in FOR_GOOD:
+                is_running = False
+        if not is_running:
+            return replace(self, actions=after)
+        starts_ms = min([from_ms, *(action.at_ms for action in after)]) - BEFORE_MS
+        return replace(self, actions=(Action(at_ms=starts_ms, kind=ActionKind.START), *after))
+
 
 class LeaderRejoin(NamedTuple):
-    """The leader joined again: topics changed, or for another cause that is no member's doing."""
+    """The leader joined again: topics changed, or for another cause that is no member's doing.
+
+    `follows_ms`: when the rebalance began of which it was a consequence, and without which it does not happen; None for one by itself.
+    """
 
     at_ms: int
     cause: Cause = Cause.TOPIC_CHANGE
+    follows_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +129,17 @@ class GroupBehaviour:
     initial_rebalance_delay_ms: int = 0
     recorded_ms: tuple[int, ...] = ()
     notes: tuple[str, ...] = field(default=())
+
+    def since(self, since_ms: int) -> "GroupBehaviour":
+        """The behaviour from a time on: whoever was running then, with what had begun by then and may have consequences later."""
+        processes = (each.since(since_ms) for each in self.processes)
+        return replace(
+            self,
+            started_ms=max(self.started_ms, since_ms),
+            processes=tuple(each for each in processes if each.actions),
+            leader_rejoins=tuple(each for each in self.leader_rejoins if each.at_ms >= since_ms),
+            recorded_ms=tuple(each for each in self.recorded_ms if each >= since_ms),
+        )
 
     @property
     def hours(self) -> float:

@@ -16,6 +16,7 @@ from ottla.client.membership.evidence import Evidence
 from ottla.client.membership.membership import Membership
 from ottla.client.membership.values import FindCoordinator, GroupRequest, GroupSettings, JoinGroup, MemberState, SyncGroup
 from ottla.groups.assignors import Assignor
+from ottla.groups.assignors._checks import AssignorError
 from ottla.groups.commands import LeaveGroup, LeavingMember
 from ottla.history.whatif.behaviour import Action, ActionKind, Process
 from ottla.history.whatif.requests import MakeCommand, command_of, report_result
@@ -290,7 +291,10 @@ class ModelMember:
         membership = self._membership
         membership.poll(self._environment.now_ms)
         membership.has_poll_expired = False
-        if membership.take_failure() is not None:
+        failure = membership.take_failure()
+        if isinstance(failure, AssignorError):
+            raise failure
+        if failure is not None:
             self._end()
             return
         assigned = membership.assigned

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from ottla.history.rounds.assembly import by_group
-from ottla.history.sources.clocks import complete_departures
+from ottla.history.rounds.assembly import complete_by_group
 from ottla.history.sources.evidence import Evidence
 from ottla.history.whatif.behaviour import ActionKind, GroupBehaviour, Process
 from ottla.history.whatif.outcome import Outcome, ReplayedRebalance, outcome
@@ -188,19 +187,36 @@ class Prediction:
 
 def evidence_of_group(group: str, evidence: Iterable[Evidence]) -> list[Evidence]:
     """What of the evidence is about this group, also where a client names neither group nor member."""
-    return by_group(complete_departures(list(evidence))).get(group, [])
+    return complete_by_group(evidence).get(group, [])
 
 
-def predict(group: str, evidence: Iterable[Evidence], settings: Settings, recorded: Settings = RECORDED_DEFAULTS) -> Prediction:
-    """What `group` would have done with `settings`; evidence may be of several groups. Raises ValueError where it allows no replay."""
-    behaviour = reconstruct(group, evidence_of_group(group, evidence), recorded)
+def predict(
+    group: str,
+    evidence: Iterable[Evidence],
+    settings: Settings,
+    recorded: Settings = RECORDED_DEFAULTS,
+    *,
+    since_ms: int | None = None,
+) -> Prediction:
+    """What `group` would have done with `settings`; evidence may be of several groups. Raises ValueError where it allows no replay.
+
+    Rebalances before `since_ms` do not count.
+    """
+    behaviour = reconstruct(group, evidence_of_group(group, evidence), recorded, since_ms=since_ms)
     found = compare(behaviour, settings, recorded=recorded)
     return Prediction(behaviour=behaviour, agreement=agreement(behaviour.recorded_ms, found.before), comparison=found)
 
 
-def find_settings(group: str, evidence: Iterable[Evidence], *, at_most: float, recorded: Settings = RECORDED_DEFAULTS) -> Prediction:
+def find_settings(
+    group: str,
+    evidence: Iterable[Evidence],
+    *,
+    at_most: float,
+    recorded: Settings = RECORDED_DEFAULTS,
+    since_ms: int | None = None,
+) -> Prediction:
     """Settings with which `group` has at most so many unplanned rebalances an hour. Raises ValueError as `predict` does."""
-    behaviour = reconstruct(group, evidence_of_group(group, evidence), recorded)
+    behaviour = reconstruct(group, evidence_of_group(group, evidence), recorded, since_ms=since_ms)
     before = outcome_with(behaviour, Settings(), recorded)
     found = search(behaviour, at_most=at_most, recorded=recorded)
     return Prediction(behaviour=behaviour, agreement=agreement(behaviour.recorded_ms, before), search=found)

@@ -17,7 +17,7 @@ from ottla.history.rounds.round import Arrival, Departure, Round
 from ottla.history.rounds.splitting import Part
 from ottla.history.sources.evidence import Cause, Evidence, Kind
 from ottla.history.verdicts.judging import judge_departure, judge_rounds
-from ottla.history.whatif.behaviour import Action, ActionKind, GroupBehaviour, LeaderRejoin, Process, Reaction
+from ottla.history.whatif.behaviour import BEFORE_MS, Action, ActionKind, GroupBehaviour, LeaderRejoin, Process, Reaction
 from ottla.history.whatif.settings import RECORDED_DEFAULTS, Settings
 
 SYNC_MS_MAX: Final = 5_000
@@ -221,8 +221,6 @@ def _at_ms(action: Action) -> int:
     return action.at_ms
 
 
-BEFORE_MS: Final = 60_000
-"""How long before the evidence the members start that were there when it begins."""
 SESSION_MS, POLL_MS = 45_000, 300_000
 """Defaults of the clients, where no source shows a member's timeouts."""
 SESSION_DEFAULTS_MS: Final = (SESSION_MS, 30_000, 10_000, 6_000)
@@ -230,10 +228,18 @@ A = ActionKind
 POLL_CAUSES: Final = frozenset({Cause.POLL_TIMEOUT, Cause.JOIN_TIMEOUT})
 SILENT_CAUSES: Final = frozenset({Cause.EXPIRE_HEARTBEAT})
 REASONABLE: Final = frozenset({Cause.RESTART_DYNAMIC, Cause.POLL_TIMEOUT})
+CONSEQUENCES: Final = frozenset({Cause.LEADER_REJOIN_SPURIOUS, Cause.TOPIC_CHANGE, Cause.UNKNOWN})
+"""Causes of a member that joins again soon after a rebalance because of it: some clients do so, and a new leader looks at topics anew."""
+SOON_MS: Final = 5_000
 
 
-def reconstruct(group: str, evidence: Iterable[Evidence], recorded: Settings = RECORDED_DEFAULTS) -> GroupBehaviour:
-    """The behaviour of `group`; all evidence is of this group. Raises ValueError where there is nothing to replay."""
+def reconstruct(
+    group: str, evidence: Iterable[Evidence], recorded: Settings = RECORDED_DEFAULTS, *, since_ms: int | None = None
+) -> GroupBehaviour:
+    """The behaviour of `group`; all evidence is of this group. Raises ValueError where there is nothing to replay.
+
+    What is older than `since_ms` says who was there then, and with which settings.
+    """
     items = list(evidence)
     assembly = assemble(group, items)
     rounds = [each for each in assembly.rounds if each.parts]
@@ -241,9 +247,14 @@ def reconstruct(group: str, evidence: Iterable[Evidence], recorded: Settings = R
         raise ValueError(f"the evidence shows no rebalance of the group {group!r}")
     if any(each.is_consumer_type for each in rounds):
         raise ValueError(f"the group {group!r} uses the protocol of KIP-848, which a what-if does not replay")
-    return _Walk(rounds, assembly.processes, recorded).behaviour(
+    behaviour = _Walk(rounds, assembly.processes, recorded).behaviour(
         group, ended_ms=max(item.at_ms for item in items if item.clock == rounds[0].clock)
     )
+    if since_ms is None:
+        return behaviour
+    if since_ms > rounds[-1].started_ms:
+        raise ValueError(f"the evidence shows no rebalance of the group {group!r} since then")
+    return behaviour.since(since_ms)
 
 
 class _Walk:
@@ -297,7 +308,9 @@ class _Walk:
             leader_rejoins=tuple(self._leader_rejoins),
             reactions=reactions(self._rounds, self._recorded.heartbeat_interval_ms or 0),
             initial_rebalance_delay_ms=_given(self._recorded.initial_rebalance_delay_ms, initial_delay_ms(self._rounds)),
-            recorded_ms=tuple(each.started_ms for each in self._rounds if not each.is_avoided),
+            recorded_ms=tuple(
+                each.started_ms for each in self._rounds if not each.is_avoided and self._causes[id(each)] is not Cause.COOP_FOLLOWUP
+            ),
             notes=tuple(note if count == 1 else f"{note} ({count} times)" for note, count in self._notes.items()),
         )
 
@@ -408,14 +421,26 @@ class _Walk:
         self._histories.merge(history, successor)
 
     def _change(self, each: Round) -> None:
-        """No member came or went: the leader or another member joined again."""
+        """No member came or went: the leader or another member joined again. Second halves are left to the members that are replayed."""
+        cause = self._causes[id(each)]
+        if cause is Cause.COOP_FOLLOWUP:
+            return
         trigger = next((item for item in each.items if item.kind is Kind.TRIGGER and item.member_id), None)
         history = None if trigger is None else self._histories.of(of_evidence(trigger))
         is_leader = trigger is None or trigger.member_id == trigger.leader or (trigger.reason or "").startswith("Leader ")
         if history is None or is_leader:
-            self._leader_rejoins.append(LeaderRejoin(each.started_ms, self._causes[id(each)]))
+            self._leader_rejoins.append(LeaderRejoin(each.started_ms, cause, self._followed_ms(each)))
         else:
-            history.add(Action(at_ms=each.started_ms, kind=A.RESUBSCRIBE, cause=self._causes[id(each)]))
+            history.add(Action(at_ms=each.started_ms, kind=A.RESUBSCRIBE, cause=cause, follows_ms=self._followed_ms(each)))
+
+    def _followed_ms(self, each: Round) -> int | None:
+        """When the rebalance began of which this one is a consequence; None where it has a cause of its own."""
+        if self._causes[id(each)] not in CONSEQUENCES or _has_other_partitions(each):
+            return None
+        before = [other for other in self._rounds[: self._rounds.index(each)] if not other.is_avoided]
+        ended_ms = before[-1].ended_ms if before else None
+        is_soon = ended_ms is not None and before[-1].clock == each.clock and each.started_ms - ended_ms <= SOON_MS
+        return before[-1].started_ms if is_soon else None
 
     def _take_avoided(self, each: Round) -> None:
         """A static member that came back: it had stopped when its last heartbeat came."""
@@ -429,6 +454,17 @@ class _Walk:
         away_ms = item.evidence.get("last_heartbeat_age_ms", 1)
         history.add(Action(at_ms=item.at_ms - max(away_ms, 1), kind=A.CLOSE), Action(at_ms=item.at_ms, kind=A.START))
         self._histories.rename(history, of_evidence(item))
+
+
+def _has_other_partitions(each: Round) -> bool:
+    """Whether it divides other partitions than the one before, as far as sources show: where they do not, that may be."""
+    if each.before is None or each.after is None or not (each.before.has_assignments and each.after.has_assignments):
+        return True
+    before, after = (
+        {(topic, number) for member in side.members.values() for topic, numbers in member.assignment.items() for number in numbers}
+        for side in (each.before, each.after)
+    )
+    return before != after
 
 
 def _given(value: int | None, otherwise: int) -> int:

@@ -27,6 +27,8 @@ MARGIN_MS: Final = 60_000
 """How long a replay goes on after the last timeout that an action may cause."""
 DEFAULT_REACTION: Final = Reaction(0, 1_500, 10)
 """Half of the default heartbeat interval, where no rebalance was recorded."""
+EARLIER_MS: Final = 3_000
+"""A rebalance in a replay may begin so much earlier than the recorded one."""
 REMOVALS: Final = frozenset({"LEAVE", "POLL_TIMEOUT", "ADMIN_REMOVE", "EXPIRE_HEARTBEAT", "JOIN_TIMEOUT", "SYNC_TIMEOUT"})
 """Triggers of a member that the coordinator has removed."""
 
@@ -72,6 +74,8 @@ class _Replay:
         self._events: list[GroupEvent] = []
         self._origins: dict[int, Origin] = {}
         self._leader_origin: int | None = None
+        self._rebalanced_ms: list[int] = []
+        """When each rebalance began."""
         settings = GroupSettings(
             group_min_session_timeout_ms=1,
             group_max_session_timeout_ms=2**31 - 1,
@@ -186,11 +190,19 @@ class _Replay:
         self.stops.start(self.now_ms)
 
     def _act(self, member: ModelMember, index: int, action: Action) -> None:
+        if self._lacks_reason(action.follows_ms):
+            return
         member.act(index, action)
         if action.kind is ActionKind.REMOVAL:
             self.later(self._reaction().join_ms, member.notice)
 
+    def _lacks_reason(self, follows_ms: int | None) -> bool:
+        """Whether it is a consequence of a rebalance that has not begun."""
+        return follows_ms is not None and not any(follows_ms - EARLIER_MS <= at_ms for at_ms in self._rebalanced_ms)
+
     def _rejoin_leader(self, index: int) -> None:
+        if self._lacks_reason(self._behaviour.leader_rejoins[index].follows_ms):
+            return
         group = self._coordinator.state.groups.get(self.group_id)
         leader = self._by_id.get(group.leader or "") if group is not None else None
         if leader is not None and leader.is_joining:
@@ -227,6 +239,8 @@ class _Replay:
             )
         if member is not None and event.trigger in REMOVALS:
             member.removed(event.member_id or "")
+        if event.kind == "trigger" and not event.coalesced:
+            self._rebalanced_ms.append(event.at_ms)
         self._events.append(event)
 
     def _notify(self) -> None:

@@ -47,7 +47,6 @@ Aborted = Sequence[tuple[int, int]]
 SLICE_BYTES = 256 * 1024
 """Expanded bytes that are decoded together, while they are in the processor's cache; the last batch of them may go beyond."""
 ARENA_BYTES_MIN = 1024 * 1024
-ARENA_GROWTH = 4
 
 _BATCHES_MIN = 256
 _CODECS = {codec.value: codec for codec in Codec}
@@ -106,7 +105,7 @@ class BatchSlice:
 
     `tasks`: what is to be done with each (SKIP ...); `is_checked`: whether their checksums were compared. `source` keeps the
     bytes from being freed; they do not change until the next slice is requested. `rows_max`, `bytes_max`: bounds on the rows
-    and bytes of this slice and those behind it.
+    and bytes of this slice and those behind it; `expanded_bytes`: what was expanded for it.
     """
 
     source: Array
@@ -116,10 +115,11 @@ class BatchSlice:
     is_checked: bool
     rows_max: int
     bytes_max: int
+    expanded_bytes: int = 0
 
 
 class _Arena:
-    """Memory that compressed batches are expanded into; it grows up to what one batch may inflate to."""
+    """Memory that compressed batches are expanded into; it grows to what one batch may inflate to. Pages that are not written take none."""
 
     def __init__(self) -> None:
         self._make(ARENA_BYTES_MIN)
@@ -136,7 +136,7 @@ class _Arena:
                 return size
             if len(self.array) >= DECOMPRESSED_BYTES_MAX:
                 raise too_much(codec, DECOMPRESSED_BYTES_MAX)
-            self._make(min(ARENA_GROWTH * len(self.array), DECOMPRESSED_BYTES_MAX))
+            self._make(DECOMPRESSED_BYTES_MAX)
 
 
 _idle_arenas: list[_Arena] = []
@@ -226,7 +226,10 @@ def _expanded(batches: Batches, tasks: Array) -> Iterator[BatchSlice]:
 
 def _slice(arena: _Arena, table: Array, rows_max: int) -> BatchSlice:
     tasks = np.full(len(table), READ, np.uint8)
-    return BatchSlice(arena.array, arena.array.ctypes.data, table, tasks, True, rows_max, len(table) * DECOMPRESSED_BYTES_MAX)
+    expanded_bytes = int(table[-1, END]) if len(table) else 0
+    return BatchSlice(
+        arena.array, arena.array.ctypes.data, table, tasks, True, rows_max, len(table) * DECOMPRESSED_BYTES_MAX, expanded_bytes
+    )
 
 
 def wrong_checksum(batch: Array) -> PeerError:

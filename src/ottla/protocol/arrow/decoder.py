@@ -150,10 +150,14 @@ class Columns(ABC):
 
 
 class Decoder:
-    """Decodes the fetched bytes of one partition; for one thread, and one decoding after the other."""
+    """Decodes the fetched bytes of one partition; for one thread, and one decoding after the other.
+
+    `expanded_bytes`: decompressed bytes that are held, besides the Arrow batch that was yielded last.
+    """
 
     def __init__(self, kernel: Kernel, columns: Columns) -> None:
         self.schema, self.rows_max = columns.schema, columns.rows_max
+        self.expanded_bytes = 0
         self._kernel = kernel
         self._columns = columns
 
@@ -173,7 +177,13 @@ class Decoder:
         """
         batches = records if isinstance(records, Batches) else scan(records)
         bounds = (offset_start, offset_end)
-        yield from _decode_slices(self._kernel, self._columns, slices(batches, bounds, aborted), bounds)
+        yield from _decode_slices(self._kernel, self._columns, self._noted(slices(batches, bounds, aborted)), bounds)
+
+    def _noted(self, parts: Iterable[BatchSlice]) -> Iterator[BatchSlice]:
+        for part in parts:
+            self.expanded_bytes = part.expanded_bytes
+            yield part
+        self.expanded_bytes = 0
 
 
 def schema_of(columns: Sequence[str], types: Mapping[str, pa.DataType]) -> pa.Schema:

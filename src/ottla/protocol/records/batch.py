@@ -10,6 +10,7 @@ sound or not. Source: KIP-98 and KIP-82 (headers).
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
+from mmap import mmap
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -17,7 +18,7 @@ from crc32c import crc32c
 
 from ottla.protocol.errors import BatchTooLarge, PeerError
 from ottla.protocol.model import Header, Record
-from ottla.protocol.records.compression import NONE, Codec, compress, decompress
+from ottla.protocol.records.compression import NONE, Codec, compress, inflated_section
 
 # length, attributes, timestamp delta, offset delta, key length, value length, header count: a byte each at least
 RECORD_BYTES_MIN: Final = 7
@@ -49,6 +50,9 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 
+Section = bytes | mmap
+"""The records of a batch, not compressed: many are in a mapping. Slices of both are bytes."""
+
 # What one batch may inflate to: a hundred times the default largest batch, so no honest producer reaches it.
 DECOMPRESSED_BYTES_MAX: Final = 128 * 1024 * 1024
 
@@ -72,7 +76,7 @@ def encode_records(records: Iterable[Record], *, base_offset: int, base_timestam
 
 
 def iter_records(
-    section: bytes, *, count: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int, with_headers: bool = True
+    section: Section, *, count: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int, with_headers: bool = True
 ) -> Iterator[Record]:
     """The `count` records that fill `section` exactly; PeerError otherwise, perhaps after records that are sound.
 
@@ -99,7 +103,7 @@ def check_count(count: int, section_bytes: int) -> None:
 
 
 def read_record(
-    section: bytes, at: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int, with_headers: bool = True
+    section: Section, at: int, base_offset: int, last_offset_delta: int, base_timestamp_ms: int, with_headers: bool = True
 ) -> tuple[Record, int]:
     """The record at `at` of a section, and where it ends; PeerError when there is none."""
     try:
@@ -129,7 +133,7 @@ def read_record(
     return Record(base_offset + offset_delta, timestamp_ms, key, value, headers), at
 
 
-def _headers(section: bytes, at: int, end: int, count: int) -> tuple[tuple[Header, ...], int]:
+def _headers(section: Section, at: int, end: int, count: int) -> tuple[tuple[Header, ...], int]:
     headers = []
     for _ in range(count):
         key, at = _bytes(section, at, end)
@@ -141,7 +145,7 @@ def _headers(section: bytes, at: int, end: int, count: int) -> tuple[tuple[Heade
     return tuple(headers), at
 
 
-def _skip_headers(section: bytes, at: int, end: int, count: int) -> int:
+def _skip_headers(section: Section, at: int, end: int, count: int) -> int:
     for _ in range(count):
         length, at = read_varint(section, at)
         if length == -1:
@@ -175,7 +179,7 @@ def _put_bytes(out: bytearray, data: bytes | None) -> None:
     out += data
 
 
-def read_varint(section: bytes, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> tuple[int, int]:
+def read_varint(section: Section, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> tuple[int, int]:
     """The number at `at` and the position after it; IndexError where the section ends."""
     byte = section[at]
     if byte < 0x80:
@@ -193,7 +197,7 @@ def read_varint(section: bytes, at: int, bytes_max: int = _VARINT_BYTES_MAX) -> 
     raise PeerError("a variable-length number is too long")
 
 
-def _bytes(section: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+def _bytes(section: Section, at: int, end: int) -> tuple[bytes | None, int]:
     length, at = read_varint(section, at)
     if length == -1:
         return None, at
@@ -392,8 +396,19 @@ def iter_batch(
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
 ) -> Iterator[Record]:
     """As `decode_batch`, one by one, for who keeps none of them: PeerError may come after records that are sound."""
+    return open_batch(buffer, at, verify_crc=verify_crc, decompressed_bytes_max=decompressed_bytes_max)[1]
+
+
+def open_batch(
+    buffer: bytes | bytearray | memoryview,
+    at: int = 0,
+    *,
+    verify_crc: bool = True,
+    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+) -> tuple[Section, Iterator[Record]]:
+    """The records section of a batch, decompressed, and its records as `iter_batch` gives them."""
     header, stored = stored_section(buffer, at, verify_crc=verify_crc)
-    section = decompress(header.codec, stored, output_bytes_max=decompressed_bytes_max)
+    section = inflated_section(header.codec, stored, output_bytes_max=decompressed_bytes_max)
     records = iter_records(
         section,
         count=header.record_count,
@@ -402,8 +417,8 @@ def iter_batch(
         base_timestamp_ms=header.base_timestamp_ms,
     )
     if header.is_log_append_time:
-        return (record._replace(timestamp_ms=header.max_timestamp_ms) for record in records)
-    return records
+        records = (record._replace(timestamp_ms=header.max_timestamp_ms) for record in records)
+    return section, records
 
 
 def stored_section(buffer: bytes | bytearray | memoryview, at: int = 0, *, verify_crc: bool = True) -> tuple[BatchHeader, memoryview]:

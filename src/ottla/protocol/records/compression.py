@@ -103,6 +103,23 @@ def decompress(codec: Codec, data: bytes | bytearray | memoryview, *, output_byt
     return bytes(output)
 
 
+def inflated_section(codec: Codec, data: bytes | bytearray | memoryview, *, output_bytes_max: int) -> bytes | mmap.mmap:
+    """As `decompress`; many bytes are in a mapping, whose slices are bytes, without another copy of them."""
+    output = inflate(codec, data, output_bytes_max=output_bytes_max)
+    if output is None:
+        raise too_much(codec, output_bytes_max)
+    if not isinstance(output, memoryview) or not output:
+        return bytes(output)
+    mapping, size_bytes = output.obj, len(output)
+    assert isinstance(mapping, mmap.mmap)
+    output.release()
+    try:
+        mapping.resize(size_bytes)
+    except SystemError:  # an operating system without mremap
+        return mapping[:size_bytes]
+    return mapping
+
+
 def inflate(codec: Codec, data: bytes | bytearray | memoryview, *, output_bytes_max: int) -> Inflated | None:
     """As `decompress`, in memory that is allocated once; None when it would inflate to more than `output_bytes_max` bytes."""
     guess = max(_GUESS_BYTES_MIN, _GUESS_RATIO * len(data))

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record
 from ottla.protocol.record_codec import NO_ID, Int16, Int32, Int64, JsonValue, Schema, UInt16, Uuid, Wire, record_class
-from ottla.protocol.records.batch import BatchHeader, iter_batch
+from ottla.protocol.records.batch import BatchHeader, encode_batch, iter_batch
 from ottla.protocol.wire.primitives import Reader
 
 # The key: its own version, then the type.
@@ -184,6 +184,12 @@ def decode_end_marker(record: Record) -> EndMarker | None:
     if record.value is None or len(record.value) < _VALUE.size:
         raise PeerError(f"the transaction marker at offset {record.offset} names no coordinator epoch")
     return EndMarker(ControlType(kind), _VALUE.unpack_from(record.value)[1])
+
+
+def encode_end_marker(marker: EndMarker, *, producer_id: int, producer_epoch: int, timestamp_ms: int) -> bytearray:
+    """A batch with nothing but the end of a producer's transaction, as Kafka's coordinator writes it: 78 bytes."""
+    record = Record(0, timestamp_ms, CONTROL_KEY.pack(0, marker.type), _VALUE.pack(0, marker.coordinator_epoch))
+    return encode_batch([record], producer_id=producer_id, producer_epoch=producer_epoch, is_transactional=True, is_control=True)
 
 
 class CommittedRecords:

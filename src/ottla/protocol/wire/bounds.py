@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from functools import cache
 from typing import Any, Final, TypeAlias, get_args
 
-from ottla.protocol.errors import PeerError
+from ottla.protocol.errors import PeerError, RequestTooLarge
 from ottla.protocol.wire.primitives import Buffer, skip_tagged_fields, uvarint
 
 Entity: TypeAlias = Any
@@ -210,7 +210,7 @@ class _Elements:
     def add(self, count: int) -> None:
         self.count += count
         if self.count > self.count_max:
-            raise PeerError(f"more than {self.count_max} elements in one request: ask for less at a time")
+            raise RequestTooLarge(f"more than {self.count_max} elements in one request: ask for less at a time")
 
     def is_pause_due(self, count: int) -> bool:
         self.since_pause += count

@@ -111,10 +111,11 @@ def parse_subscribed_topics(metadata: bytes) -> tuple[str, ...]:
     return SUBSCRIPTION.decode(reader, 0).topics
 
 
-def encode_assignment(partitions: Partitions, user_data: bytes | None = None) -> bytes:
-    """The assignment of one member."""
+def encode_assignment(partitions: Partitions, user_data: bytes | None = None, *, version: int = ASSIGNMENT_VERSION) -> bytes:
+    """The assignment of one member, of the newest version for one that is newer still."""
+    version = min(version, ASSIGNMENT_VERSION)
     message = AssignmentMessage(assigned_partitions=_sorted(partitions), user_data=user_data)
-    return ASSIGNMENT.encode(Writer().int16(ASSIGNMENT_VERSION), message, ASSIGNMENT_VERSION).to_bytes()
+    return ASSIGNMENT.encode(Writer().int16(version), message, version).to_bytes()
 
 
 def parse_assignment(assignment: bytes) -> dict[str, tuple[int, ...]]:
@@ -123,6 +124,19 @@ def parse_assignment(assignment: bytes) -> dict[str, tuple[int, ...]]:
         return {}
     reader = Reader(assignment)
     return _by_topic(ASSIGNMENT.decode(reader, _version(reader)).assigned_partitions)
+
+
+def has_user_data(assignment: bytes) -> bool:
+    """Whether an assignor of its own put data into the assignment; PeerError if it is not one."""
+    if not assignment:
+        return False
+    reader = Reader(assignment)
+    return bool(ASSIGNMENT.decode(reader, _version(reader)).user_data)
+
+
+def protocol_version(metadata: bytes) -> int:
+    """The version of the consumer protocol in which a member wrote its subscription; PeerError if it is none."""
+    return _version(Reader(metadata))
 
 
 def _version(reader: Reader) -> int:
@@ -135,6 +149,8 @@ def _version(reader: Reader) -> int:
 def _by_topic(entries: Iterable[TopicPartitionNumbers]) -> dict[str, tuple[int, ...]]:
     partitions: dict[str, tuple[int, ...]] = {}
     for entry in entries:
+        if any(number < 0 for number in entry.partitions):
+            raise PeerError(f"a partition of topic {entry.topic} has a negative number")
         partitions[entry.topic] = partitions.get(entry.topic, ()) + entry.partitions
     return partitions
 

@@ -122,12 +122,18 @@ def _timedelta(milliseconds: int) -> datetime.timedelta:
     return datetime.timedelta(milliseconds=milliseconds)
 
 
+def _datetime(milliseconds: int) -> datetime.datetime:
+    return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=milliseconds)
+
+
 def _error_code(code: int) -> KioErrorCode:
     return KioErrorCode(int(code))
 
 
 def _converter(field: "dataclasses.Field[Any]", is_lenient: bool) -> Callable[[Any], Any] | None:
     kind = field.metadata.get("kafka_type")
+    if kind == "datetime_i64":
+        return _datetime
     if kind in ("timedelta_i32", "timedelta_i64"):
         return _timedelta
     if kind == "error_code":

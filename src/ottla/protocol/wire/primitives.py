@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from struct import Struct, error
 from typing import Final, NamedTuple, Self, TypeVar
 
-from ottla.protocol.errors import PeerError
+from ottla.protocol.errors import PeerError, RequestTooLarge
 from ottla.protocol.model import TAGGED_FIELDS_MAX
 
 Buffer = bytes | bytearray | memoryview
@@ -136,7 +136,7 @@ def _believable(data: bytes, at: int, count: int) -> tuple[int, int]:
     if not 0 <= count <= len(data) - at:
         raise PeerError(f"an array of {count} items in {len(data) - at} bytes")
     if count > ITEMS_MAX:
-        raise PeerError(f"an array of {count} items; allowed are {ITEMS_MAX}")
+        raise RequestTooLarge(f"an array of {count} items; allowed are {ITEMS_MAX}")
     return count, at
 
 

@@ -14,7 +14,7 @@ from kio.serial import entity_reader
 from kio.serial._parse import get_field_reader, get_reader  # kio has no public name for the reader of one field
 from kio.serial.readers import Reader
 
-from ottla.protocol.errors import PeerError
+from ottla.protocol.errors import PeerError, RequestTooLarge
 from ottla.protocol.wire.bounds import (
     Entity,
     array_length,
@@ -61,6 +61,8 @@ def read_in_pieces(key: int, version: int, buffer: memoryview, at: int, elements
     try:
         yield from check_in_pieces(entity, buffer, at, elements_max)
         message, _ = yield from _structure(entity)(_Source(buffer.toreadonly()), at)
+    except RequestTooLarge as error:
+        raise RequestTooLarge(f"{entity.__name__} v{version}: {error}") from error
     except Exception as error:
         raise PeerError(f"{entity.__name__} v{version} cannot be read: {error}") from error
     return message

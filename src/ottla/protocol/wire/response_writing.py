@@ -33,6 +33,7 @@ _WriteInPieces = Callable[["_Out", Values], Generator[None, None, None]]
 
 _CODES: Final = {
     "bool": "?", "int8": "b", "int16": "h", "uint16": "H", "error_code": "h", "int32": "i", "timedelta_i32": "i", "int64": "q",
+    "datetime_i64": "q",
 }  # fmt: skip
 _NO_ID: Final = bytes(16)
 _ABSENT: Final = b"\xff"
@@ -161,11 +162,13 @@ def _field(field: "dataclasses.Field[Any]") -> tuple[_Write | None, _WriteInPiec
     nested = nested_entity(field)
     if nested is not None and is_array(field):
         return None, _structures(field.name, *_structure(nested))
-    if nested is not None:
+    if nested is not None and is_nullable(field):
         return _nullable_structure(field, nested), None
+    if nested is not None:
+        return _plain_structure(field.name, *_structure(nested))
     kind, name = field.metadata["kafka_type"], field.name
     is_required = field.default is dataclasses.MISSING
-    write_value = _numbers(kind) if is_array(field) else _sized(kind)
+    write_value = _array(kind) if is_array(field) else _sized(kind)
     nullable = is_nullable(field)
 
     def write(out: _Out, values: Values) -> None:
@@ -180,7 +183,6 @@ def _nullable_structure(field: "dataclasses.Field[Any]", entity: type[Any]) -> _
     """A structure without arrays behind a byte that states whether it is there (KIP-893)."""
     at_once, _ = _structure(entity)
     assert at_once is not None, f"{field.name} has arrays"
-    assert is_nullable(field), f"{field.name} cannot be null"
     name = field.name
 
     def write(out: _Out, values: Values) -> None:
@@ -190,6 +192,27 @@ def _nullable_structure(field: "dataclasses.Field[Any]", entity: type[Any]) -> _
             at_once(out, value)
 
     return write
+
+
+def _plain_structure(name: str, at_once: _Write | None, in_pieces: _WriteInPieces | None) -> tuple[_Write | None, _WriteInPieces | None]:
+    """A structure that is always there."""
+    if at_once is not None:
+        return lambda out, values: at_once(out, values[name]), None
+    assert in_pieces is not None
+    return None, lambda out, values: in_pieces(out, values[name])
+
+
+def _array(kind: str) -> Callable[["_Out", Any], None]:
+    return _write_texts if kind == "string" else _numbers(kind)
+
+
+def _write_texts(out: _Out, texts: Any) -> None:
+    if texts is None:
+        out.array(-1)
+        return
+    out.array(len(texts))
+    for text in texts:
+        _write_text(out, text)
 
 
 def _numbers(kind: str) -> Callable[["_Out", Any], None]:

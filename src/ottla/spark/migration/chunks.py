@@ -47,21 +47,31 @@ def read(settings: ReadSettings, task: ReadTask) -> "Iterator[pa.RecordBatch]":
 
 TARGET, PHASE, LATEST = "target_partition", "phase", "latest"
 ORDER: Final = (TARGET, PHASE, LATEST)
-"""The added columns: the target partition (int32), the number of groups that have not read the record (int32), and the latest timestamp of
-its source partition so far, in microseconds (int64): timestamps may go backwards, offsets do not."""
+"""The added columns: the target partition (int32), the phase (int32, see ReadPhases), and the latest timestamp of the source partition so
+far, in microseconds (int64): timestamps may go backwards, offsets do not."""
+
+
+class ReadPhases(NamedTuple):
+    """The phases of a source partition: records of one phase, of whatever partition, have been read by the same groups.
+
+    `cuts`: the sorted committed offsets of the groups. `numbers`: the phase of the offsets before the first of these, between each and the
+    next, and from the last one on. They rise: phases are copied in the order of their numbers.
+    """
+
+    cuts: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
     """How the records of the source are spread over `partitions`.
 
-    By source partition: `positions`, the sorted committed offsets of the groups, and `copied`, the highest source offset that each target
-    partition has (NOTHING: none).
+    By source partition: its `phases`, and `copied`, the highest source offset that each target partition has (NOTHING: none).
     """
 
     partitions: int
     partitioner: str
-    positions: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    phases: Mapping[int, ReadPhases] = field(default_factory=dict)
     copied: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -73,7 +83,8 @@ class PartitionRouter:
 
         self._routing = routing
         self._partition = partition
-        self._positions = np.array(routing.positions.get(partition, ()), np.int64)
+        phases = routing.phases.get(partition, ReadPhases())
+        self._cuts, self._numbers = np.array(phases.cuts, np.int64), np.array(phases.numbers, np.int32)
         self._copied = np.array(routing.copied.get(partition, (NOTHING,) * routing.partitions), np.int64)
         self._latest = np.iinfo(np.int64).min
 
@@ -87,7 +98,7 @@ class PartitionRouter:
         times = np.asarray(batch.column("timestamp").cast(pa.int64()))
         latest = np.maximum(np.maximum.accumulate(times), self._latest) if len(times) else times
         self._latest = latest[-1] if len(latest) else self._latest
-        phases = np.searchsorted(self._positions, offsets, side="right").astype(np.int32)
+        phases = self._numbers[np.searchsorted(self._cuts, offsets, side="right")]
         arrays = (pa.array(targets), pa.array(phases), pa.array(latest))
         routed = pa.RecordBatch.from_arrays([*batch.columns, *arrays], names=[*batch.schema.names, *ORDER])
         missing = offsets > self._copied[targets]

@@ -3,8 +3,8 @@
 The Spark jobs are tasks that read, chunks that move to the tasks that write them, summaries of the target, and forecasts. Records are rows
 of Spark nowhere: the tasks read and write them as Arrow. What is new in the target is read once, part by part.
 
-A batch has a bounded number of offsets. Records that more groups have read come first; among those that as many groups have read, all
-source partitions advance by the same share, so that they advance together in time.
+A batch has a bounded number of offsets. Phases come in their order; in a phase, all source partitions advance by the same share, so that
+they advance together in time.
 
 Whether the target has exactly the records of the source is decided by checksums of their offsets in it, in two comparisons for each source
 partition. What the target got since the run began has to be what this run read and did not find there. What it held before has to be what
@@ -35,6 +35,7 @@ from ottla.spark.migration.chunks import (
     Checksum,
     ChunkReader,
     OffsetReader,
+    ReadPhases,
     Routing,
     Seen,
     Sum,
@@ -53,10 +54,10 @@ from ottla.spark.migration.offsets import (
     PlaceReader,
     Positions,
     by_group,
-    by_partition,
     carry,
     earliest_places,
     forecast,
+    phases_of,
     total_counts,
 )
 from ottla.spark.migration.topics import Shape, extents
@@ -151,14 +152,10 @@ Batch = dict[int, Extent]
 """The offsets of a batch by source partition; none is empty."""
 
 
-def plan_batches(left: Mapping[int, Extent], positions: Mapping[int, Sequence[int]], records_max: int) -> Iterator[Batch]:
-    """Batches of about `records_max` offsets that make up `left`, in their order.
-
-    `positions`: the committed offsets of the groups in each source partition, sorted. Each source partition has its offsets in rising
-    order.
-    """
+def plan_batches(left: Mapping[int, Extent], phases: Mapping[int, ReadPhases], records_max: int) -> Iterator[Batch]:
+    """Batches of about `records_max` offsets that make up `left`, in their order. Each source partition has its offsets in rising order."""
     batch: Batch = {}
-    for phase in _phases(left, positions):
+    for phase in _parts_by_phase(left, phases):
         total, done = _offsets(phase), 0
         while done < total:
             step = min(records_max - _offsets(batch), total - done)
@@ -174,22 +171,14 @@ def plan_batches(left: Mapping[int, Extent], positions: Mapping[int, Sequence[in
         yield batch
 
 
-def _phases(left: Mapping[int, Extent], positions: Mapping[int, Sequence[int]]) -> Iterator[dict[int, Extent]]:
-    """The parts of `left` that equally many groups have read: all groups, all but one, and so on."""
-    count = max((len(each) for each in positions.values()), default=0)
-    cuts = {partition: [extent.start, *positions.get(partition, ()), extent.end] for partition, extent in left.items()}
-    for phase in range(count + 1):
-        parts = {}
-        for partition, extent in left.items():
-            start, end = (min(max(cut, extent.start), extent.end) for cut in _bounds(cuts[partition], phase))
-            if end > start:
-                parts[partition] = Extent(start, end)
-        if parts:
-            yield parts
-
-
-def _bounds(cuts: Sequence[int], phase: int) -> tuple[int, int]:
-    return (cuts[phase], cuts[phase + 1]) if phase + 1 < len(cuts) else (cuts[-1], cuts[-1])
+def _parts_by_phase(left: Mapping[int, Extent], phases: Mapping[int, ReadPhases]) -> list[dict[int, Extent]]:
+    parts: dict[int, dict[int, Extent]] = {}
+    for partition, extent in left.items():
+        cuts, numbers = phases.get(partition, ReadPhases())
+        for number, part in zip(numbers, extent.cut_at(cuts), strict=True):
+            if part.size:
+                parts.setdefault(number, {})[partition] = part
+    return [parts[number] for number in sorted(parts)]
 
 
 def _offsets(extents: Mapping[int, Extent]) -> int:
@@ -379,7 +368,7 @@ class Filling:
 
     def copy_up_to(self, ends: Mapping[int, Extent], positions: Positions) -> None:
         """Copy what is not yet copied before these ends. `positions`: of the groups, which the order depends on."""
-        batches, sorted_positions = self._batches(ends, positions), by_partition(positions, self._source.partitions)
+        batches, phases = self._plan(ends, positions)
         if not self._planned:
             self._comparison.begin(ends)
         total = self._done + sum(map(_size, batches))
@@ -389,7 +378,7 @@ class Filling:
             if self._is_copied(batch):
                 read_offsets(self._spark, OffsetReader(settings=self._read_settings(OFFSET_COLUMNS), tasks=self._tasks(batch), seen=seen))
             else:
-                self._copy(batch, sorted_positions, seen)
+                self._copy(batch, phases, seen)
             self._comparison.add(seen.value)
             self._done += _size(batch)
         self._planned.update({number: each.end for number, each in ends.items()})
@@ -402,8 +391,9 @@ class Filling:
         """
         places = self._reads.place(held, positions)
         self._continue(held)
-        batches = [batch for batch in self._batches(ends, positions) if not self._is_copied(batch)]
-        counts = forecast_counts(self._spark, self._place_reader(batches, positions))
+        batches, phases = self._plan(ends, positions)
+        reader = self._place_reader([batch for batch in batches if not self._is_copied(batch)], phases, positions)
+        counts = forecast_counts(self._spark, reader)
         return sum(each.records for each in counts.values()), forecast(tuple(positions), places, held, counts)
 
     @property
@@ -455,36 +445,37 @@ class Filling:
             # Where a target partition has no record of a source partition, it may lack the first one.
             self._copied_before = {partition: min(highest) + 1 for partition, highest in self._copied.items()}
 
-    def _batches(self, ends: Mapping[int, Extent], positions: Positions) -> list[Batch]:
+    def _plan(self, ends: Mapping[int, Extent], positions: Positions) -> tuple[list[Batch], dict[int, ReadPhases]]:
         """The batches up to these ends. In a first call they begin at the start, so that a run which continues makes the same ones."""
         left = {number: Extent(max(each.start, self._planned.get(number, 0)), each.end) for number, each in ends.items()}
         some = {number: each for number, each in left.items() if each.size > 0}
-        return list(plan_batches(some, by_partition(positions, self._source.partitions), self._migration.records_max))
+        phases = phases_of(positions, some)
+        return list(plan_batches(some, phases, self._migration.records_max)), phases
 
     def _is_copied(self, batch: Batch) -> bool:
         return all(each.end <= self._copied_before.get(number, 0) for number, each in batch.items())
 
-    def _place_reader(self, batches: Sequence[Batch], positions: Positions) -> PlaceReader:
+    def _place_reader(self, batches: Sequence[Batch], phases: Mapping[int, ReadPhases], positions: Positions) -> PlaceReader:
         source, tasks = self._source, [self._tasks(batch) for batch in batches]
         by_number = [[(number, task[index]) for number, task in enumerate(tasks) if index < len(task)] for index in range(self._tasks_max)]
         return PlaceReader(
             settings=self._read_settings(PLACE_COLUMNS),
             tasks=tuple(tuple(each) for each in by_number if each),
-            routing=self._routing(by_partition(positions, source.partitions), range(source.partitions)),
+            routing=self._routing(phases, phases),
             committed=by_group(positions, source.partitions),
         )
 
-    def _routing(self, positions: Mapping[int, tuple[int, ...]], partitions: Iterable[int]) -> Routing:
+    def _routing(self, phases: Mapping[int, ReadPhases], partitions: Iterable[int]) -> Routing:
         """How the records of these source partitions are spread."""
         return Routing(
             partitions=self._target.partitions,
             partitioner=self._migration.partitioner,
-            positions={number: positions[number] for number in partitions},
+            phases={number: phases[number] for number in partitions},
             copied={number: self._copied[number] for number in partitions if number in self._copied},
         )
 
-    def _copy(self, batch: Batch, positions: Mapping[int, tuple[int, ...]], seen: Sum) -> None:
-        migration, routing = self._migration, self._routing(positions, batch)
+    def _copy(self, batch: Batch, phases: Mapping[int, ReadPhases], seen: Sum) -> None:
+        migration, routing = self._migration, self._routing(phases, batch)
         buckets = min(self._tasks_max, self._target.partitions)
         reader = ChunkReader(settings=self._read_settings(COLUMNS), tasks=self._tasks(batch), routing=routing, buckets=buckets, seen=seen)
         names = {"source": migration.source, "target": migration.target}

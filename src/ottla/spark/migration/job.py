@@ -5,6 +5,7 @@ The target is the only state: what it holds is read at the start of each run, so
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from ottla.spark.migration import offsets as groups
 from ottla.spark.migration.copying import Filling
+from ottla.spark.migration.lease import Lease
 from ottla.spark.migration.offsets import Carried, Positions
 from ottla.spark.migration.topics import (
     Admins,
@@ -65,13 +67,14 @@ class MigrationRun:
         self._report = report
         self._pause = pause
         self._clock = clock
+        self._lease: Lease | None = None
 
     def copy(self) -> Migrated:
         """Copy what the source has now, and carry the groups' offsets over. Producers and the groups' members must have stopped."""
-        with connect(self._migration) as admins:
+        with connect(self._migration) as admins, ExitStack() as held:
             source = find_source(self._migration, admins)
             _refuse_members(self._migration, admins, self._positions(admins))
-            filling = self._begin(source, admins)
+            filling = self._begin(source, admins, held)
             ends = extents(admins.source, source)
             filling.copy_up_to(ends, self._positions(admins))
             check_source(source, admins)
@@ -81,9 +84,9 @@ class MigrationRun:
 
     def follow(self, idle_s: float) -> Migrated:
         """Copy until the source has stood still and the groups have had no members for `idle_s`; then carry their offsets over."""
-        with connect(self._migration) as admins:
+        with connect(self._migration) as admins, ExitStack() as held:
             source = find_source(self._migration, admins)
-            filling = self._begin(source, admins)
+            filling = self._begin(source, admins, held)
             replay = Replay(filling, clock=self._clock)
             left = extents(admins.source, source)
             still_since: float | None = None
@@ -105,7 +108,7 @@ class MigrationRun:
                 elif self._clock() - still_since >= idle_s:
                     return self._finish(filling, admins)
                 replayed = replay.now(positions, is_over=is_still and not obstacle)
-                self._report(Progress(filling.done, filling.done, obstacle or "the source to stand still", replayed))
+                self._tell(Progress(filling.done, filling.done, obstacle or "the source to stand still", replayed))
                 if is_still:
                     self._pause(_POLL_S)
 
@@ -118,12 +121,16 @@ class MigrationRun:
             held = extents(admins.target, found) if found else dict.fromkeys(range(target.partitions), Extent(0, 0))
             available = extents(admins.source, source)
             filling = self._filling(source, target, available, admins)
+            offsets = sum(each.size for each in available.values())
+            self._report(Progress(0, 0, doing=f"planning, {offsets} offsets of {source.name} are read twice"))
             records, carried = filling.forecast(held, available, positions)
             return Migrated(records=records, groups=carried)
 
-    def _begin(self, source: Shape, admins: Admins) -> Filling:
+    def _begin(self, source: Shape, admins: Admins, held: ExitStack) -> Filling:
         target = make_target(self._migration, source, admins, pause=self._pause)
+        self._lease = held.enter_context(Lease(admins.lease, target.name, pause=self._pause, clock=self._clock))
         filling = self._filling(source, target, extents(admins.source, source), admins)
+        self._report(Progress(0, 0, doing=f"planning, what {target.name} has is read"))
         filling.begin(is_compacted=is_compacted(self._migration))
         # Not before: a topic with records of its own is refused, and stays as it is.
         prepare_target(self._migration)
@@ -137,15 +144,24 @@ class MigrationRun:
             target=target,
             available=available,
             target_admin=admins.target,
-            report=self._report,
+            report=self._tell,
             pause=self._pause,
             clock=self._clock,
         )
 
+    def _tell(self, progress: Progress) -> None:
+        """Report it, unless the target is another run's now."""
+        if self._lease is not None:
+            self._lease.check()
+        self._report(progress)
+
     def _finish(self, filling: Filling, admins: Admins) -> Migrated:
         """Verify, then commit the groups' offsets as they are now, then set the target like the source."""
         positions = self._positions(admins)
+        self._report(Progress(filling.done, filling.done, doing=f"{self._migration.target} is verified"))
         carried = filling.verify(positions)
+        if self._lease is not None:
+            self._lease.check()
         # Those of another cluster than the target's would not keep the coordinator from committing.
         _refuse_members(self._migration, admins, positions)
         groups.commit(admins.target, self._migration.target, carried)

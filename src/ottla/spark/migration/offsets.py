@@ -8,6 +8,7 @@ in the order of the first record that the group has not read; the second counts 
 latest time, source partition, source offset): the order of the records that are to be copied to a target partition.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -18,8 +19,9 @@ from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import DescribedGroup, Failure
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
-from ottla.spark.migration.chunks import LATEST, PHASE, TARGET, PartitionRouter, Routing, read, task_numbers
+from ottla.spark.migration.chunks import LATEST, PHASE, TARGET, PartitionRouter, ReadPhases, Routing, read, task_numbers
 from ottla.spark.migration.copied import Place
+from ottla.spark.migration.lease import GROUP_PREFIX
 from ottla.spark.migration.values import NOTHING, Extent, MigrationError
 from ottla.spark.options.source_options import ReadSettings
 from ottla.spark.source.planning import ReadTask
@@ -208,9 +210,25 @@ def carry(groups: Sequence[str], places: Mapping[int, Place], extents: Mapping[i
     return carried
 
 
-def by_partition(positions: Positions, partitions: int) -> dict[int, tuple[int, ...]]:
-    """The sorted committed offsets of all groups in each source partition; 0 for a group that has committed none there."""
-    return {number: tuple(sorted(each.get(number, 0) for each in positions.values())) for number in range(partitions)}
+def phases_of(positions: Positions, left: Mapping[int, Extent]) -> dict[int, ReadPhases]:
+    """The phases of what is `left` of each source partition: first what all groups have read, at the end what none has.
+
+    A group reads again what it has read in later phases than its first unread one, whatever the order within a phase is, and so whatever
+    the size of a batch is. Of phases that equally many groups have read, the largest is first: those that have not read it read the
+    smaller ones again.
+    """
+    cuts: dict[int, tuple[int, ...]] = {}
+    readers: dict[int, list[frozenset[str]]] = {}
+    sizes: Counter[frozenset[str]] = Counter()
+    for partition, extent in left.items():
+        committed = sorted((offsets.get(partition, 0), group) for group, offsets in positions.items())
+        cuts[partition] = tuple(offset for offset, _ in committed)
+        readers[partition] = [frozenset(group for _, group in committed[read:]) for read in range(len(committed) + 1)]
+        for groups, part in zip(readers[partition], extent.cut_at(cuts[partition]), strict=True):
+            sizes[groups] += part.size
+    order = sorted(sizes, key=lambda groups: (-len(groups), -sizes[groups], sorted(groups)))
+    numbers = {groups: number for number, groups in enumerate(order)}
+    return {partition: ReadPhases(cuts[partition], tuple(numbers[groups] for groups in readers[partition])) for partition in left}
 
 
 def by_group(positions: Positions, partitions: int) -> tuple[tuple[int, ...], ...]:
@@ -245,7 +263,8 @@ WITHOUT_MEMBERS = ("Empty", "Dead")
 
 def read_positions(admin: AdminClient, source: str, names: Iterable[str] | None) -> Positions:
     """The committed offsets of groups for `source`. `names` None: every group that has any. Raises MigrationError, ClientError."""
-    wanted = tuple(names) if names is not None else tuple(group.group_id for group in admin.list_groups())
+    listed = (group.group_id for group in admin.list_groups()) if names is None else names
+    wanted = tuple(group for group in listed if not group.startswith(GROUP_PREFIX))
     found: dict[str, dict[int, int]] = {}
     for group, offsets in admin.committed(wanted).items():
         if isinstance(offsets, Failure):

@@ -134,11 +134,15 @@ _LEADERS_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admins:
-    """The admin clients of the source's and the target's cluster; `source` sees committed records only, `source_log` all."""
+    """The admin clients of the source's and the target's cluster; `source` sees committed records only, `source_log` all.
+
+    `lease`: of the target's, for the thread that renews the lease.
+    """
 
     source: AdminClient
     source_log: AdminClient
     target: AdminClient
+    lease: AdminClient
 
 
 @contextmanager
@@ -149,8 +153,9 @@ def connect(migration: Migration) -> Iterator[Admins]:
         AdminClient(committed) as source,
         AdminClient(migration.source_cluster.client) as source_log,
         AdminClient(migration.target_cluster.client) as target,
+        AdminClient(migration.target_cluster.client) as lease,
     ):
-        yield Admins(source=source, source_log=source_log, target=target)
+        yield Admins(source=source, source_log=source_log, target=target, lease=lease)
 
 
 def find_source(migration: Migration, admins: Admins) -> Shape:

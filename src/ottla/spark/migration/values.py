@@ -1,7 +1,8 @@
 """Values of a migration that all its parts share, on the driver and in the workers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ottla.client.settings import ClientSettings
@@ -35,18 +36,24 @@ class Extent(NamedTuple):
         """The number of offsets."""
         return self.end - self.start
 
+    def cut_at(self, offsets: Sequence[int]) -> "list[Extent]":
+        """The parts before, between and behind these offsets, which rise; some may be empty."""
+        inside = (min(max(offset, self.start), self.end) for offset in offsets)
+        return [Extent(*part) for part in pairwise([self.start, *inside, self.end])]
+
 
 class Progress(NamedTuple):
     """How far a migration is: offsets of the source that were read, all that are to be read, and what it waits for ("": nothing).
 
     `replay`: where a live topic is followed, how many records each group would read again if its offsets were carried over now; None where
-    that is not known.
+    that is not known. `doing`: a step before or after that.
     """
 
     done: int
     total: int
     waits_for: str = ""
     replay: Mapping[str, int] | None = None
+    doing: str = ""
 
 
 Report = Callable[[Progress], None]

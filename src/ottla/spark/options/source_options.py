@@ -1,18 +1,10 @@
-"""All options of the source, checked: positions, group mode, limits.
+"""The options of `format("ottla")` as a source: names and meanings of Spark's own Kafka source, checked before a broker is asked.
 
-Positions at which a query begins and ends, from options: earliest, latest, offsets, timestamps, or a group's commits.
-
-Pure: `offset_reader` resolves positions to offsets. Of several options for one end, Spark's own Kafka source takes startingTimestamp
-before startingOffsetsByTimestamp before startingOffsets, and so does this source.
-
-`ottla.group.mode`: whether a streaming query commits to its group, or is a member of it. It opens no connection.
-
-A member's options are those of Kafka's consumer, with "kafka." before their names; where it starts is the group's business.
-
-The options of `format("ottla")` as a source: names and meanings of Spark's own Kafka source, checked before a broker is asked.
-
-An option that is unknown or refused is an error that says what to do; no option is silently ignored. It opens no connection. The formats
-of values are in `values`, `positions`, `subscription` and `kafka_settings`.
+An option that is unknown or refused is an error that says what to do; no option is silently ignored. Of several options for one end of the
+query, Spark's own Kafka source takes startingTimestamp before startingOffsetsByTimestamp before startingOffsets, and so does this source;
+`offset_reader` resolves positions to offsets. `ottla.group.mode` says whether a streaming query commits to its group or is a member of it.
+A member's options are those of Kafka's consumer, with "kafka." before their names; where it starts is the group's business. No connection
+is opened here. The formats of values are in values.py, topics in subscription.py.
 """
 
 import logging
@@ -21,7 +13,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from ottla.client.consumer.properties import parse_properties
 from ottla.client.settings import ClientSettings
 from ottla.config.client_properties import property_names
 from ottla.config.client_property import Client
@@ -213,6 +204,9 @@ def parse_member_options(options: Mapping[str, str], group_id: str | None, subsc
     given.pop("group.id", None)
     properties = {**own, **given}
     try:
+        # Here, since it loads the consumer, which only a member needs: a tenth of a second in each process that plans.
+        from ottla.client.consumer.properties import parse_properties
+
         parse_properties(properties)
     except ValueError as error:
         raise OptionError(f"Kafka option {error}.") from error

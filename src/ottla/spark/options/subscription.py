@@ -1,14 +1,8 @@
 """Which topics a query reads: `subscribe`, `subscribePattern` (Java's regular expressions) and `assign`.
 
-Translates Java's regular expressions for topic names into Python's; constructs without an equivalent are refused by name.
-
-Topic names are ASCII without white space, so that character classes can be written out. It supports nothing beyond that. Source: the
-documentation of java.util.regex.Pattern.
-
-The subscription of a query: assigned partitions, named topics, or topics whose name matches a pattern. Pure.
-
-`offset_reader` gets the topics of the cluster. A pattern matches anywhere in a name, as Java's `find` does, and never an internal topic;
-those can be read by name.
+A pattern matches anywhere in a name, as Java's `find` does, and never an internal topic; those can be read by name. Java's regular
+expressions are translated into Python's. Constructs without an equivalent are refused by name; as topic names are ASCII without white
+space, character classes can be written out. Source: the documentation of java.util.regex.Pattern.
 """
 
 import re

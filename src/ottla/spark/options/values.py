@@ -1,17 +1,9 @@
 """Values of options, the names that Spark passes in lower case, and the settings with the prefix `kafka.`.
 
-The message for an unknown option, with the nearest name.
-
-Spark passes options to a Python source by lower-case names only: how a name was written is not known then. It parses no values.
-
-Parsers of option values, one function per format: flags, whole numbers, times, offsets and partitions as JSON.
-
-Callers pass the option's name for the error message. Formats and their limits are those of Spark's own Kafka source (JsonUtils, and
-Java's parsing of numbers and times).
-
-The options that begin with "kafka.": settings of the client, without those that Spark's own Kafka source refuses.
-
-The other properties go to the client's own settings, which refuse unsupported ones by name. It opens no connection.
+There is a parser for each format (flags, whole numbers, times, offsets and partitions as JSON), which names the option in its error
+message. Formats and limits are those of Spark's own Kafka source (JsonUtils, and Java's parsing of numbers and times). Spark passes options
+to a Python source by lower-case names only: how a name was written is not known. Settings of the client go to its own parser, without those
+that Spark's own Kafka source refuses.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Group records, and group events where there are any, to verdicts: why each rebalance happened, its cost, what would have avoided it.
+"""Group records, and group events where there are any, to verdicts: why each rebalance happened, its cost, what would have avoided it;
+and verdicts to incidents: what happened to which groups.
 
 The decisions are those of ottla.history.verdicts, as in `ottla diagnose`, run once per group. Spark summarises the commits between two
 records of a group, and puts them in order with the records: the wide part of the work, as columns. A segment is what lies between a
@@ -13,8 +14,9 @@ from pyspark.sql import functions as F
 from ottla.groups.log.records import CONSUMER_GROUP_TYPES
 from ottla.spark.evidence_rows import judge_rows
 from ottla.spark.group_records import COMMIT_RECORDS, apply_by_group, columns, offset_commits
+from ottla.spark.incident_rows import incident_batches
 from ottla.spark.pipelines import Pipeline, PipelineStep
-from ottla.spark.schemas import KAFKA, VERDICT_COMMITS, VERDICT_RECORDS, VERDICTS
+from ottla.spark.schemas import INCIDENTS, KAFKA, VERDICT_COMMITS, VERDICT_RECORDS, VERDICTS
 
 _GROUP: Final = ("partition", "group")
 OFFSETS_TOPIC_ROWS, EVENT_ROWS = 0, 1
@@ -80,6 +82,15 @@ def verdicts(rows: DataFrame) -> DataFrame:
     return apply_by_group(rows, judge_rows, VERDICTS, *ORDER)
 
 
+def incidents(found: DataFrame) -> DataFrame:
+    """One row per incident. It may be of several groups, so one task reads all verdicts, in the order of their times."""
+    times = {"started_ms": F.unix_millis("started_at"), "ended_ms": F.unix_millis("ended_at")}
+    in_order = (
+        found.withColumns(times).drop("started_at", "ended_at").repartition(1).sortWithinPartitions("started_ms", "group", "generation")
+    )
+    return in_order.mapInArrow(incident_batches, INCIDENTS)
+
+
 def overview(found: DataFrame) -> DataFrame:
     """A few text columns in the order in which the rebalances began, for a terminal."""
     counts = (F.coalesce(F.col(f"members_{when}").cast("string"), F.lit("?")) for when in ("before", "after"))
@@ -99,7 +110,7 @@ def overview(found: DataFrame) -> DataFrame:
 
 PIPELINE = Pipeline(
     inputs={"group_records": GROUP_RECORDS, "group_events_if_any": KAFKA},
-    outputs={"verdicts": VERDICTS},
+    outputs={"verdicts": VERDICTS, "incidents": INCIDENTS},
     appended={"verdict_records": VERDICT_RECORDS, "verdict_commits": VERDICT_COMMITS},
     steps=(
         PipelineStep(verdict_records, ("group_records",), "verdict_records"),
@@ -108,7 +119,9 @@ PIPELINE = Pipeline(
         PipelineStep(events_of_groups, ("group_events_if_any",), "events_of_groups"),
         PipelineStep(in_order, ("verdict_records", "commit_spans", "events_of_groups"), "rows_in_order"),
         PipelineStep(verdicts, ("rows_in_order",), "verdicts"),
+        PipelineStep(incidents, ("verdicts",), "incidents"),
     ),
+    reused=("verdicts",),
     overview=overview,
     time="started_at",
     shows_latest=True,

@@ -1,13 +1,9 @@
-"""Sending a task's rows: rows to records, records to the producer, and every failure counted.
+"""Sending a task's rows: a whole Arrow batch as records, records to the producer, and every failure counted.
 
-Rows as arguments of a producer, a whole Arrow batch at a time, and the check of their columns.
-
-Columns, types and error messages are those of Spark's own Kafka sink (KafkaWriter). It knows no producer.
-
-Senders of records, each with a producer, and the pool in which a worker keeps them between tasks.
-
-A task ends when every record is acknowledged, or with the first failure, which names its record. All waiting is bounded: a full queue and
-the last acknowledgements by delivery.timeout.ms, missing topics by max.block.ms. Written records stay: delivery is at least once.
+Columns, types and error messages are those of Spark's own Kafka sink (KafkaWriter). Senders have a producer each, and a worker keeps them
+between tasks. A task ends when every record is acknowledged, or with the first failure, which names its record. All waiting is bounded: a
+full queue and the last acknowledgements by delivery.timeout.ms, missing topics by max.block.ms. Written records stay: delivery is at least
+once.
 """
 
 import time

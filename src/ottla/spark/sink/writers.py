@@ -1,18 +1,14 @@
-"""Writers of the sink, batch and stream: checks before the first task, and what a commit reports.
+"""The sink, `write.format("ottla")` and `writeStream.format("ottla")`: rows into Kafka topics, as Spark's own Kafka sink writes them.
 
-The first contact of a query that writes with its brokers: a wrong address ends it in seconds, with the address.
+Options and columns are checked when the query is planned; tasks send, and end when every record is acknowledged. Delivery is at least once:
+a task that is retried writes its rows again. It has no transactions.
 
-librdkafka tries until max.block.ms, whatever the reason is. The driver checks a batch when it is planned; the tasks check a stream in its
-first micro-batch. Nothing is checked later: then brokers that cannot be reached probably restart, and the producer waits for them.
+The brokers are contacted once before anything is sent, by the driver for a batch and by the tasks for a stream's first micro-batch: a wrong
+address ends the query in seconds, where librdkafka would try until max.block.ms. Nothing is checked later: brokers that cannot be reached
+then probably restart, and the producer waits for them.
 
-Save mode Overwrite: accepted where there is nothing to replace, since Kafka cannot replace records.
-
-Spark refuses its default mode (errorifexists) for Python data sources, and proposes Append or Overwrite. It deletes no record.
-
-`write.format("ottla")` and `writeStream.format("ottla")`: rows into Kafka topics, as Spark's own Kafka sink writes them.
-
-Options and columns are checked when the query is planned; tasks send, and end when every record is acknowledged. Delivery is at least
-once: a task that is retried writes its rows again. It has no transactions.
+Save mode Overwrite is accepted where there is nothing to replace, since Spark refuses its default mode for Python data sources and proposes
+Append or Overwrite. It deletes no record.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -95,8 +91,8 @@ def check_nothing_is_replaced(contact: FirstContact, *, connect: Callable[..., A
         starts, ends = admin.list_offsets(partitions, EARLIEST), admin.list_offsets(partitions, LATEST)
     if any(ends[partition] > starts[partition] for partition in partitions):
         raise OptionError(
-            f"Save mode Overwrite not allowed for topic {topic}, which has records: Kafka cannot replace them."
-            ' Add to them with mode("append"), or delete the topic first.'
+            f"Save mode Overwrite not allowed for topic {topic}, which has records, and Kafka cannot replace them: write with"
+            ' mode("append"), the one that always works, whatever Spark proposes for its default mode; or delete the topic first.'
         )
 
 

@@ -162,7 +162,11 @@ def _retention_ms(components: Components, name: str) -> int | None:
 
 
 class Broker(Verbs, broker.Broker):
-    """One broker with the verbs of tests; the arguments are those of `ottla.broker.Broker`."""
+    """One broker with the verbs of tests; the arguments are those of `ottla.broker.Broker`, and one more.
+
+    `topics_at_once`: a client's first question about a topic that is not there creates it and is answered with it. False: as with Kafka,
+    the topic is unknown in the first answer and there in the next, for which clients wait some 100 ms.
+    """
 
     def __init__(
         self,
@@ -172,13 +176,15 @@ class Broker(Verbs, broker.Broker):
         listen: str = "127.0.0.1:0",
         on_group_event: Callable[[GroupEvent], None] | None = None,
         metrics: str | None = None,
+        topics_at_once: bool = True,
     ) -> None:
         self._journal = Journal(on_group_event)
+        self._topics_at_once = topics_at_once
         super().__init__(data_dir, config=config, listen=listen, on_group_event=self._journal.add, metrics=metrics)
 
 
 class Cluster(Verbs, broker.Cluster):
-    """Several brokers with the verbs of tests; the arguments are those of `ottla.broker.Cluster`."""
+    """Several brokers with the verbs of tests; the arguments are those of `ottla.broker.Cluster`, and `topics_at_once` of `Broker`."""
 
     def __init__(
         self,
@@ -189,8 +195,10 @@ class Cluster(Verbs, broker.Cluster):
         listen: str = "127.0.0.1:0",
         on_group_event: Callable[[GroupEvent], None] | None = None,
         metrics: str | None = None,
+        topics_at_once: bool = True,
     ) -> None:
         self._journal = Journal(on_group_event)
+        self._topics_at_once = topics_at_once
         super().__init__(brokers, data_dir, config=config, listen=listen, on_group_event=self._journal.add, metrics=metrics)
 
 

@@ -119,6 +119,8 @@ def _leaders(client: RawClient, topic: str) -> dict[int, str | None]:
         return None if answer.topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE else answer
 
     answer = wait_until(ask, f"a leader of topic {topic}", seconds=_TIMEOUT_S)
+    if answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        answer = wait_until(ask, f"a leader of topic {topic}", seconds=_TIMEOUT_S)  # the question may have created it
     (found,) = answer.topics
     if found.error_code != ErrorCode.NONE:
         raise AssertionError(f"topic {topic}: {ErrorCode(found.error_code).name}")

@@ -53,7 +53,7 @@ def test_none_is_made_when_one_is_wrong_or_they_are_only_checked(alter, make_top
         (TOPIC, "gone", "5", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (TOPIC, "no spaces", "5", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "2", "5", ErrorCode.INVALID_REQUEST),
-        (32, "g", "5", ErrorCode.INVALID_REQUEST),
+        (32, "g", "5", ErrorCode.INVALID_CONFIG),
     ],
 )
 def test_what_is_refused(alter, make_topic, kind: int, name: str, value: str | None, error: int) -> None:

@@ -9,9 +9,11 @@ from ottla.protocol.wire.api_keys import ApiKey
 # What Apache Kafka 4.3.0 advertises for the same APIs.
 KAFKA_4_3 = {
     0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5),
-    15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5), 23: (2, 4), 32: (1, 4), 35: (1, 5), 37: (0, 3),
-    33: (0, 2), 34: (1, 2), 42: (0, 2), 43: (0, 2), 44: (0, 1), 45: (0, 1), 46: (0, 0), 47: (0, 0), 55: (0, 2), 60: (0, 2), 68: (0, 1),
-    74: (0, 1), 75: (0, 0),
+    15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5), 23: (2, 4), 24: (0, 5), 25: (0, 4),
+    26: (0, 5), 27: (1, 2), 28: (0, 5), 32: (1, 4), 35: (1, 5), 37: (0, 3),
+    33: (0, 2), 34: (1, 2), 42: (0, 2), 43: (0, 2), 44: (0, 1), 45: (0, 1), 46: (0, 0), 47: (0, 0), 55: (0, 2), 57: (0, 2), 60: (0, 2),
+    61: (0, 0), 65: (0, 0), 66: (0, 2),
+    68: (0, 1), 69: (0, 1), 74: (0, 1), 75: (0, 0),
 }  # fmt: skip
 
 
@@ -35,6 +37,19 @@ def test_an_unknown_version_is_answered_in_version_0_with_the_whole_list(api) ->
     data = api.runner.run(ask())
     assert data[8:10] == (35).to_bytes(2, "big")
     assert int.from_bytes(data[10:14], "big") == len(APIS)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_the_feature_of_consumer_groups_is_on(api, version: int) -> None:
+    answer = api.ask(ApiKey.API_VERSIONS, version, client_software_name="test", client_software_version="1.0")
+    assert [(each.name, each.min_version_level, each.max_version_level) for each in answer.finalized_features] == [
+        ("group.version", 1, 1),
+        ("transaction.version", 2, 2),
+    ]
+    assert [(each.name, each.min_version, each.max_version) for each in answer.supported_features] == [
+        ("group.version", 0, 1),
+        ("transaction.version", 0, 2),
+    ][: 2 * (version - 3)]
 
 
 @pytest.mark.parametrize("name", ["", " ", "bad name", "-x"])

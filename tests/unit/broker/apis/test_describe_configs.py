@@ -50,7 +50,6 @@ def test_the_brokers_own(make_api) -> None:
         "advertised.listeners": "PLAINTEXT://127.0.0.1:9092",
         "auto.leader.rebalance.enable": "false",
         "broker.id": "1",
-        "group.coordinator.rebalance.protocols": "classic",
         "listeners": "PLAINTEXT://0.0.0.0:9092",
         "log.dirs": "memory",
         "node.id": "1",

@@ -19,18 +19,28 @@ def test_the_offsets_topic_is_made_when_the_first_group_needs_it(api) -> None:
     assert len(api.cluster.cluster_metadata.topics["__consumer_offsets"].leaders) == 50
 
 
-@pytest.mark.parametrize(("key_type", "error", "text"), [(1, 53, "transactions"), (2, 42, "share"), (9, 42, "unknown")])
+@pytest.mark.parametrize(("key_type", "error", "text"), [(2, 42, "share"), (9, 42, "unknown")])
 def test_other_coordinators_there_are_not(api, key_type: int, error: int, text: str) -> None:
     answer = api.ask(ApiKey.FIND_COORDINATOR, 4, coordinator_keys=["x"], key_type=key_type)
     assert (answer.coordinators[0].error_code, answer.coordinators[0].node_id) == (error, -1)
     assert text in answer.coordinators[0].error_message
 
 
-def test_a_client_that_wants_transactions_is_named_in_the_log(api, caplog) -> None:
-    for version in (1, 6):
-        keys = {"coordinator_keys": ["x"]} if version >= 4 else {"key": "x"}
-        api.ask(ApiKey.FIND_COORDINATOR, version, key_type=1, **keys)
-    assert caplog.messages == ["client test of /127.0.0.1 asks for transactions (transactional.id), which are not supported yet"]
+@pytest.mark.parametrize("version", [1, 6])
+def test_a_transactional_id_has_a_coordinator_whose_topic_is_kafkas(api, version: int) -> None:
+    keys = {"coordinator_keys": ["x"]} if version >= 4 else {"key": "x"}
+    answer = api.ask(ApiKey.FIND_COORDINATOR, version, key_type=1, **keys)
+    found = answer.coordinators[0] if version >= 4 else answer
+    assert (found.error_code, found.node_id) == (0, 1)
+    topic = api.cluster.cluster_metadata.topics["__transaction_state"]
+    assert len(topic.leaders) == 50
+    assert topic.configs == {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "1",
+        "segment.bytes": "104857600",
+        "unclean.leader.election.enable": "false",
+    }
 
 
 def test_test_group_lives_in_partition_12(api) -> None:

@@ -39,7 +39,7 @@ def test_only_checking_changes_nothing(api, make_topic) -> None:
         (2, "gone", ("retention.ms", 0, "5"), 3),
         (4, "2", ("log.retention.ms", 0, "5"), 42),
         (4, "1", ("node.id", 0, "5"), 42),
-        (32, "g", ("consumer.session.timeout.ms", 0, "5"), 42),
+        (32, "g", ("consumer.session.timeout.ms", 0, "5"), 40),
         (2, "t", ("retention.ms", 9, "5"), 42),
         (2, "t", ("retention.ms", 0, None), 42),
     ],

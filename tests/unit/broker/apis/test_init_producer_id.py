@@ -39,6 +39,7 @@ def test_an_empty_transactional_id_is_refused(api) -> None:
     assert ask(api, 4, "").error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_transactions_are_refused_and_their_client_named_in_the_log(api, caplog) -> None:
-    assert ask(api, 4, "t").error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert caplog.messages == ["client test of /127.0.0.1 asks for transactions (transactional.id), which are not supported yet"]
+def test_a_transactional_id_has_one_producer_id_and_rising_epochs(api) -> None:
+    given = [ask(api, 4, "t") for _ in range(3)]
+    assert [(answer.error_code, answer.producer_epoch) for answer in given] == [(0, 0), (0, 1), (0, 2)]
+    assert len({answer.producer_id for answer in given}) == 1

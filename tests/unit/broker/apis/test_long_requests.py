@@ -295,5 +295,5 @@ def test_no_more_is_made_by_being_asked_for(make_api) -> None:
     api = make_api({"num.partitions": str(PARTITIONS_PER_REQUEST_MAX // 4)})
     topics = [{"name": name, "topic_id": None} for name in names(6)]
     fields = {"topics": topics, "allow_auto_topic_creation": True, "include_topic_authorized_operations": False}
-    assert [topic.error_code for topic in api.ask(ApiKey.METADATA, 12, **fields).topics] == [0, 0, 0, 0, 3, 3]
-    assert [topic.error_code for topic in api.ask(ApiKey.METADATA, 12, **fields).topics] == [0] * 6, "the client asks again"
+    for expected in ([3] * 6, [0, 0, 0, 0, 3, 3], [0] * 6):  # the client asks again
+        assert [topic.error_code for topic in api.ask(ApiKey.METADATA, 12, **fields).topics] == expected

@@ -49,9 +49,17 @@ def test_an_empty_list_asks_for_no_topic_from_version_1_on(api, make_topic) -> N
     assert ask(api, 1, []).topics == ()
 
 
-def test_a_topic_is_made_when_it_is_asked_for(api) -> None:
-    assert ask(api, 12, ["new"]).topics[0].error_code == ErrorCode.NONE
+def test_a_topic_that_is_made_by_a_request_is_in_the_next_response(api) -> None:
+    (first,) = ask(api, 12, ["new"]).topics
+    assert (first.error_code, first.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ())
     assert list(api.cluster.cluster_metadata.topics) == ["new"]
+    assert ask(api, 12, ["new"]).topics[0].error_code == ErrorCode.NONE
+
+
+def test_a_topic_may_be_shown_at_once(api) -> None:
+    api.cluster.topics.are_shown_at_once = True
+    (shown,) = ask(api, 12, ["new"]).topics
+    assert (shown.error_code, len(shown.partitions)) == (ErrorCode.NONE, 1)
 
 
 def test_it_is_not_made_when_the_client_or_the_broker_says_no(make_api) -> None:
@@ -70,6 +78,8 @@ def test_what_is_the_brokers_own_or_apache_kafkas_alone_is_not_made(api, version
 
 def test_the_offsets_topic_is_made_with_its_own_settings(make_api) -> None:
     api = make_api({"offsets.topic.num.partitions": "7"})
+    (first,) = ask(api, 12, ["__consumer_offsets"]).topics
+    assert (first.error_code, first.is_internal) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
     (topic,) = ask(api, 12, ["__consumer_offsets"]).topics
     assert (len(topic.partitions), topic.is_internal) == (7, True)
     assert api.cluster.cluster_metadata.topics["__consumer_offsets"].configs["cleanup.policy"] == "compact"
@@ -110,6 +120,8 @@ def test_leader_epochs_rise_after_a_crash_and_not_after_a_stop(make_api) -> None
 
 class TopicsDouble:
     """Notes which topics are to be created, and refuses them."""
+
+    are_shown_at_once = False
 
     def __init__(self) -> None:
         self.created: list[str] = []

@@ -345,6 +345,7 @@ def test_it_appends_to_what_its_broker_leads(one_api, metadata, partitions, brok
         cluster_metadata=metadata,
         node=brokers.nodes[1],
         partitions=partitions,
+        transactional_ids=None,
     )
     api.session = client_session(partial(brokers.endpoint, "PLAINTEXT"))
     records = [{"index": number, "records": batch(b"v")} for number in (0, 1, 2)]

@@ -158,7 +158,7 @@ def calls() -> Calls:
 @pytest.fixture
 def deletion(api, calls: Calls) -> TopicDeletion:
     log = api.cluster.metadata_log
-    return TopicDeletion(metadata_log=log, partitions=calls, cleaner=calls, deletions=calls, coordinators=calls)  # type: ignore[arg-type]
+    return TopicDeletion(metadata_log=log, partitions=calls, cleaner=calls, deletions=calls, coordinators={CONSUMER_OFFSETS: calls})  # type: ignore[arg-type]
 
 
 def test_a_topic_goes_with_its_files_checkpoints_and_offsets(api, deletion, calls) -> None:

@@ -28,6 +28,7 @@ BROKER = BrokerRow(
     groups=3,
     offsets=4,
     by_state={"Empty": 1, "PreparingRebalance": 0, "CompletingRebalance": 0, "Stable": 2, "Dead": 0},
+    consumer_groups={"Empty": 0, "Assigning": 1, "Reconciling": 0, "Stable": 4, "Dead": 0},
     coordinators={"loading": 1, "active": 24},
     offset_commits=12,
 )
@@ -120,6 +121,13 @@ def test_kafkas_names(snapshot: GroupsSnapshot) -> None:
         f"{manager}_numgroupsstable broker=2": 2,
         f"{manager}_numgroupsdead broker=2": 0,
         f"{metrics}_group_count broker=2,protocol=classic": 3,
+        f"{metrics}_group_count broker=2,protocol=consumer": 5,
+        f"{metrics}_consumer_group_count broker=2,state=empty": 0,
+        f"{metrics}_consumer_group_count broker=2,state=assigning": 1,
+        f"{metrics}_consumer_group_count broker=2,state=reconciling": 0,
+        f"{metrics}_consumer_group_count broker=2,state=stable": 4,
+        f"{metrics}_consumer_group_count broker=2,state=dead": 0,
+        f"{metrics}_consumer_group_rebalance_count": 0,
         f"{metrics}_num_partitions broker=2,state=loading": 1,
         f"{metrics}_num_partitions broker=2,state=active": 24,
         f"{metrics}_offset_commit_count broker=2": 12,
@@ -130,7 +138,12 @@ def test_kafkas_names(snapshot: GroupsSnapshot) -> None:
 
 def test_a_trigger_that_leaves_open_whether_it_was_planned_is_unknown() -> None:
     labels = {code: planned(code.value) for code in TriggerCode}
-    assert {code for code, label in labels.items() if label == "true"} == {TriggerCode.ADMIN_REMOVE, TriggerCode.METADATA_UPDATE}
+    assert {code for code, label in labels.items() if label == "true"} == {
+        TriggerCode.ADMIN_REMOVE,
+        TriggerCode.METADATA_UPDATE,
+        TriggerCode.SUBSCRIPTION_CHANGE,
+        TriggerCode.REGEX_CHANGE,
+    }
     starting = {TriggerCode.ASSIGNOR_CHANGE, TriggerCode.STATIC_REJOIN, TriggerCode.STATIC_FENCED}
     unknown = {TriggerCode.JOIN_NEW, TriggerCode.LEAVE, TriggerCode.LEADER_REJOIN, *starting}
     assert {code for code, label in labels.items() if label == "unknown"} == unknown

@@ -24,8 +24,9 @@ from ottla.broker.network.memory import SHORT_READ_BYTES
 from ottla.broker.network.request import Request, java_address
 from ottla.broker.network.scheduling import Pipelining
 from ottla.log.partition_log import PartitionLog
-from ottla.protocol.errors import StorageError
+from ottla.protocol.errors import ErrorCode, StorageError
 from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
 from ottla.testing.waiting import wait_until
 
 
@@ -328,6 +329,28 @@ def test_a_large_request_that_cannot_be_read_closes_its_connection_alone(connect
     assert read_answer(other)[:4] == (9).to_bytes(4, "big")
     assert "more than 100000 elements in one request" in caplog.text
     assert "Traceback" not in caplog.text
+
+
+GROUP = {"group_id": "g"}
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "values"),
+    [
+        (ApiKey.LEAVE_GROUP, 3, {**GROUP, "members": [{"member_id": "m"}] * 10_001}),
+        (ApiKey.SYNC_GROUP, 5, {**GROUP, "assignments": [{"member_id": "m"}] * 50_001}),
+        (ApiKey.OFFSET_DELETE, 0, {**GROUP, "topics": [{"name": "t", "partitions": [{"partition_index": 0}] * 10_001}]}),
+        (ApiKey.OFFSET_FETCH, 7, {**GROUP, "topics": [{"name": "t", "partition_indexes": [0] * 40_001}]}),
+        (ApiKey.FETCH, 12, {"topics": [{"topic": "t", "partitions": [{"partition": 0}] * 20_001}]}),
+    ],
+    ids=lambda value: None if isinstance(value, dict) else getattr(value, "name", str(value)),
+)
+def test_a_request_beyond_a_limit_is_refused_and_its_connection_goes_on(
+    broker: Broker, key: ApiKey, version: int, values: dict[str, Any]
+) -> None:
+    with RawClient(broker.bootstrap_servers) as client:
+        assert client.call(key, version, **values).error_code == ErrorCode.INVALID_REQUEST
+        assert client.call(ApiKey.API_VERSIONS, 0).error_code == ErrorCode.NONE
 
 
 def test_what_a_parked_request_has_copied_counts_as_memory_until_it_is_answered(broker: Broker, connect, monkeypatch) -> None:

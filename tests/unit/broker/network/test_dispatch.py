@@ -67,6 +67,11 @@ def test_every_api_file_is_served_under_a_key_of_its_own() -> None:
         21,
         22,
         23,
+        24,
+        25,
+        26,
+        27,
+        28,
         32,
         33,
         34,
@@ -79,8 +84,13 @@ def test_every_api_file_is_served_under_a_key_of_its_own() -> None:
         46,
         47,
         55,
+        57,
         60,
+        61,
+        65,
+        66,
         68,
+        69,
         74,
         75,
     ]
@@ -145,13 +155,9 @@ def missing(clock: Clock) -> MissingFeatures:
     return MissingFeatures(clock)
 
 
-def request_of(client_id: str | None) -> Request:
-    return Request(key=10, version=4, correlation_id=1, client_id=client_id, session=client_session(), buffer=memoryview(b""), body_at=0)
-
-
 def test_a_client_is_named_once_for_each_feature(missing: MissingFeatures, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     for client_id, feature in [("app", "this"), ("app", "this"), ("app", "that"), ("other", "this"), (None, "this"), ("app", "this")]:
-        missing.report(feature, request_of(client_id))
+        missing.report(feature, client_id, client_session())
     assert caplog.messages == [
         "client app of /127.0.0.1 asks for this",
         "client app of /127.0.0.1 asks for that",
@@ -159,21 +165,21 @@ def test_a_client_is_named_once_for_each_feature(missing: MissingFeatures, clock
         "client (no id) of /127.0.0.1 asks for this",
     ]
     clock.now_s += REPEATED_AFTER_S
-    missing.report("this", request_of("app"))
+    missing.report("this", "app", client_session())
     assert len(caplog.messages) == 5
 
 
 def test_ever_new_names_fill_neither_memory_nor_the_log(missing: MissingFeatures, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     for number in range(2 * KEPT_MAX):
-        missing.report("this", request_of(f"{number}-" + "x" * 30_000))
+        missing.report("this", f"{number}-" + "x" * 30_000, client_session())
     assert len(caplog.messages) == KEPT_MAX
     assert max(map(len, caplog.messages)) < 200
     clock.now_s += REPEATED_AFTER_S
-    missing.report("this", request_of("app"))
+    missing.report("this", "app", client_session())
     assert caplog.messages[-1] == "client app of /127.0.0.1 asks for this"
     assert len(missing._logged_at_s) == 1
 
 
 def test_a_name_that_would_forge_a_line(missing: MissingFeatures, caplog: pytest.LogCaptureFixture) -> None:
-    missing.report("this", request_of("app\nERROR \x1b[31m"))
+    missing.report("this", "app\nERROR \x1b[31m", client_session())
     assert caplog.messages == [r"client app\nERROR \x1b[31m of /127.0.0.1 asks for this"]

@@ -6,7 +6,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from ottla.broker import Broker
+from ottla.broker.clock import monotonic_s
 from ottla.broker.composition import Components
 from ottla.broker.network.connection import WAITING_BYTES_FREE, WAITING_FRAME_BYTES, Connection, Server
-from ottla.broker.network.dispatch import Dispatcher
+from ottla.broker.network.dispatch import Dispatcher, MissingFeatures
 from ottla.broker.network.limits import ConnectionLimits, ConnectionQuotas, Descriptors
 from ottla.broker.network.memory import RequestMemory, ResponseMemory
 from ottla.broker.network.request import Api, Request, ServedApi, Session
@@ -40,7 +41,7 @@ def answer(request: Request) -> None:
 def server() -> Server:
     api = Api(key=ApiKey.API_VERSIONS, versions=range(1), handle=answer, access=()).bind({})
     return Server(
-        dispatcher=Dispatcher({api.key: api}, RequestScheduler()),
+        dispatcher=Dispatcher({api.key: api}, RequestScheduler(), MissingFeatures(monotonic_s)),
         config=BrokerConfig(),
         name="PLAINTEXT",
         endpoint=lambda _: None,
@@ -144,8 +145,10 @@ class NoPipelining(Pipelining):
         return True
 
 
-def server_of(config: dict[str, str]) -> Server:
+def server_of(config: dict[str, str], now_s: Callable[[], float] = lambda: 0.0) -> Server:
+    """`now_s` measures how long requests take: with this one none takes so long that it needs an event loop to go on."""
     cluster = Components(MemoryFiles(), BrokerConfig(config), clock=lambda: 1_700_000_000_000)
+    cluster.scheduler = RequestScheduler(now_s)
     server = cluster.servers(cluster.brokers.nodes[1], ["PLAINTEXT"])["PLAINTEXT"]
     server.event_loop_batch, server.pipelining = NoBatch(), NoPipelining()
     return server
@@ -320,7 +323,7 @@ def test_small_requests_that_wait_count_as_what_they_cost() -> None:
 
 
 def test_a_large_request_counts_until_it_is_answered() -> None:
-    server = server_of({})
+    server = server_of({}, monotonic_s)
     connection, _ = connected(server)
     names = 90_000 * (struct.pack(">h", 11) + b"n" * 11)
 

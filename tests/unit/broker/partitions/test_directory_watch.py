@@ -1,6 +1,9 @@
-"""A data directory that is deleted under a running broker: its logs take no more records, and one line names what was lost."""
+"""Data that is deleted or truncated under a running broker: its logs take no more records, and a line names what was lost, then and at the
+next start."""
 
 import asyncio
+import errno
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +13,7 @@ import pytest
 
 from ottla.broker.composition import Components
 from ottla.config import BrokerConfig
+from ottla.log.file_system import LogFileChanged
 from ottla.log.files import OsFiles
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.topics import NewTopic
@@ -50,6 +54,12 @@ class Case:
         partition = self.cluster.partitions.by_name(name, 0)
         assert partition is not None
         partition.append_records([Record(0, 5, None, b"x")], now_ms=5)
+
+    def restart(self) -> None:
+        """Another broker on the directory, after the end of this one's process."""
+        self.runner.run(self.cluster.cleaner.stop())
+        self.runner.close()
+        self.__init__(self.root)  # type: ignore[misc]
 
     def look(self) -> None:
         self.runner.run(self.watch.sample())
@@ -167,7 +177,7 @@ def test_what_the_broker_itself_deletes_is_no_fault(case: Case, monkeypatch: pyt
     case.topic("t")
     case.look()
     case.append("t")
-    look_at_files, looked = case.watch._identities, []
+    look_at_files, looked = case.watch._look, []
 
     async def delete() -> None:
         assert case.cluster.topic_deletion.delete("t") is None
@@ -181,11 +191,11 @@ def test_what_the_broker_itself_deletes_is_no_fault(case: Case, monkeypatch: pyt
             looked.extend(look_at_files(asked))
             return looked
 
-        monkeypatch.setattr(case.watch, "_identities", delete_first)
+        monkeypatch.setattr(case.watch, "_look", delete_first)
         await case.watch.sample()
 
     case.runner.run(look())
-    assert (f"t-0/{SEGMENT}", None) in [(file, identity) for _, file, identity in looked]
+    assert (f"t-0/{SEGMENT}", None) in [(found.file, found.identity) for found in looked]
     monkeypatch.undo()
     case.topic("t")
     case.look()
@@ -199,5 +209,128 @@ def test_a_full_segment_is_no_fault(case: Case) -> None:
         case.runner.run(case._run(lambda at_ms=at_ms: case.log("t").append_records([Record(0, at_ms, None, b"x")], now_ms=at_ms)))
         case.look()
     log = case.log("t")
-    assert log.active_file == f"t-0/{1:020d}.log"
+    assert log.active_file == (f"t-0/{1:020d}.log", log.size_bytes // 2)
     assert log.failure is None
+
+
+@pytest.mark.parametrize(("cut", "end"), [(2.0, 2), (1.5, 2), (0.25, 3)], ids=["behind a batch", "in a batch", "in the last batch"])
+def test_a_truncated_log_takes_nothing_behind_the_hole_and_the_next_start_says_what_is_missing(
+    case: Case, caplog: pytest.LogCaptureFixture, cut: float, end: int
+) -> None:
+    """`cut` batches of four are missing."""
+    log = case.topic("t")
+    for _ in range(3):
+        case.append("t")
+    file = case.root / "t-0" / SEGMENT
+    written = file.stat().st_size
+    left = written - int(cut * (written // 4))
+    os.truncate(file, left)
+    says = f"t-0/{SEGMENT} has {left} of the {written} bytes that were written to it: another program truncated it"
+    with pytest.raises(LogFileChanged, match=says):
+        case.append("t")
+    for offset in (0, 3):  # what is left, with what should follow it; what is not
+        with pytest.raises(StorageError, match=says):
+            log.read(offset, 10_000)
+    with pytest.raises(StorageError, match=says):
+        log.timestamps().first_at(0)
+    assert (log.log_end_offset, file.stat().st_size) == (4, left)
+    case.look()
+    assert case.health() == ["t-0"]
+    assert caplog.messages == [f"t-0 is offline: {says}; start the broker again"]
+    case.restart()
+    assert (
+        f"t-0 ends at offset {end}, but had records up to offset 4 (according to replication-offset-checkpoint): offsets {end} to 3 are"
+        in (caplog.text)
+    )
+    assert case.log("t").log_end_offset == end
+
+
+def test_behind_a_batch_whose_length_is_damaged_nothing_is_taken_any_more(case: Case, caplog: pytest.LogCaptureFixture) -> None:
+    log = case.topic("t")
+    for _ in range(3):
+        case.append("t")
+    file = case.root / "t-0" / SEGMENT
+    batch_bytes = file.stat().st_size // 4
+    with file.open("r+b") as opened:
+        opened.seek(2 * batch_bytes + 8)
+        opened.write((1 << 20).to_bytes(4, "big"))
+    says = f"t-0/{SEGMENT} is damaged at byte {2 * batch_bytes}: no record batch begins there"
+    with pytest.raises(StorageError, match=says):
+        log.read(3, 10_000)
+    with pytest.raises(StorageError, match=says):
+        case.append("t")
+    assert log.log_end_offset == 4
+    case.restart()
+    assert f"is damaged at byte {2 * batch_bytes}: {2 * batch_bytes} bytes from offset 2" in caplog.text
+
+
+def test_a_truncated_log_is_noticed_before_it_is_used_again(case: Case, caplog: pytest.LogCaptureFixture) -> None:
+    case.topic("t")
+    os.truncate(case.root / "t-0" / SEGMENT, 0)
+    os.truncate(case.root / "__cluster_metadata-0" / SEGMENT, 10)
+    case.look()
+    assert case.health() == ["__cluster_metadata-0", "t-0"]
+    assert [line.partition(" has ")[0] for line in caplog.messages] == [
+        f"t-0 is offline: t-0/{SEGMENT}",
+        f"__cluster_metadata-0/{SEGMENT}",
+    ]
+
+
+def test_the_start_after_a_deletion_says_what_is_missing(case: Case, caplog: pytest.LogCaptureFixture) -> None:
+    case.topic("t")
+    shutil.rmtree(case.root / "t-0")
+    case.append("t")
+    case.look()
+    caplog.clear()
+    case.restart()
+    assert "1 partitions had records at the last checkpoint, and their directories are gone: t-0" in caplog.text
+
+
+def test_a_directory_that_is_deleted_before_it_is_used_is_not_made_again(case: Case) -> None:
+    topic = case.topic("t")
+    case.runner.run(case._run(case.cluster.close))
+    assert topic.log_end_offset == 1
+    case.restart()
+    shutil.rmtree(case.root / "t-0")
+
+    async def open_it() -> None:
+        with pytest.raises(StorageError, match="t-0 is gone: another program deleted or moved it; start the broker again"):
+            await case.cluster.partitions.open(case.cluster.cluster_metadata.topics["t"], 0)
+
+    case.runner.run(open_it())
+    assert case.health() == ["t-0"]
+    assert not (case.root / "t-0").exists()
+
+
+def test_a_full_segment_that_is_deleted_is_missed_when_it_is_read(case: Case) -> None:
+    made = case.cluster.topics.create(NewTopic(name="t", partitions=1, configs={"segment.ms": "1"}))
+    assert not isinstance(made, ApiError)
+    log = case.log("t")
+    for at_ms in (5, 500_000, 1_000_000):
+        case.runner.run(case._run(lambda at_ms=at_ms: log.append_records([Record(0, at_ms, None, b"x")], now_ms=at_ms)))
+    (case.root / "t-0" / SEGMENT).unlink()
+    with pytest.raises(StorageError, match=f"t-0/{SEGMENT} is gone: another program deleted or moved it"):
+        log.read(0, 100)
+    assert not (case.root / "t-0" / SEGMENT).exists()
+    assert case.health() == ["t-0"]
+    case.runner.run(case.cluster.partitions.settle())
+
+
+def test_a_permission_that_comes_back_makes_topics_again(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = case.topic("t")
+    open_it = os.open
+
+    def refuse(path: str, *arguments: int, **options: int) -> int:
+        if "/__cluster_metadata-0" in path or "/t-0" in path:
+            raise PermissionError(errno.EACCES, "permission denied")
+        return open_it(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StorageError, match="permission denied"):
+        case.cluster.topics.create(NewTopic(name="u", partitions=1))
+    with pytest.raises(StorageError, match="permission denied"):
+        log.flush()
+    monkeypatch.undo()
+    assert not isinstance(case.cluster.topics.create(NewTopic(name="u", partitions=1)), ApiError)
+    log.flush()
+    assert (log.recovery_point, case.health()) == (1, [])

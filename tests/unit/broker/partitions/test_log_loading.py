@@ -109,5 +109,5 @@ def test_partitions_that_had_records_and_have_no_directory(caplog: pytest.LogCap
         checkpoints.note_durable(TopicPartition(*name), offset)
     names = {TopicPartition("a-b", 0)}
     log_missing(checkpoints, TOPICS, names)
-    assert caplog.messages == ["1 partitions had records when they were last synced, and their directories are gone: t-0"]
+    assert caplog.messages == ["1 partitions had records at the last checkpoint, and their directories are gone: t-0"]
     assert names == {TopicPartition("a-b", 0), TopicPartition("t", 0), TopicPartition("t", 1)}

@@ -204,7 +204,7 @@ def test_a_partition_whose_directory_is_gone_is_named_at_the_start_and_its_offse
         first.close()
         files.remove_directory("t-0")
         second = cluster_on(files)
-        assert "1 partitions had records when they were last synced, and their directories are gone: t-0" in caplog.text
+        assert "1 partitions had records at the last checkpoint, and their directories are gone: t-0" in caplog.text
         partition = await second.partitions.open(second.topics.get("t"), 0)
         assert partition is not None
         assert partition.log.log_end_offset == 0

@@ -10,13 +10,18 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
-from ottla.client.async_consumer.arguments import DEFAULTS, OPAQUE_SECONDS, ProviderTokens, bootstrap_servers, parse_arguments
+from ottla.client.async_consumer.arguments import (
+    DEFAULTS,
+    OPAQUE_SECONDS,
+    ConsumerArguments,
+    ProviderTokens,
+    bootstrap_servers,
+    parse_arguments,
+)
 from ottla.client.engine.values import EARLIEST, LATEST
 from ottla.client.network.connector import connect
 from ottla.client.security.tokens import UnsecuredTokens
 from ottla.groups.assignors import Assignment, Assignor
-
-REFUSED = {"consumer_timeout_ms", "sasl_kerberos_service_name", "sasl_kerberos_domain_name"}
 
 
 class OneForAll(Assignor):
@@ -32,9 +37,9 @@ def test_names_and_defaults_are_aiokafkas() -> None:
         for name, parameter in inspect.signature(AIOKafkaConsumer.__init__).parameters.items()
         if name not in ("self", "topics", "loop")
     }
-    assert theirs.keys() - DEFAULTS.keys() == REFUSED
-    assert DEFAULTS.keys() <= theirs.keys()
-    differ = {name for name, value in DEFAULTS.items() if theirs[name] != value}
+    assert ConsumerArguments.__annotations__.keys() == DEFAULTS.keys()
+    assert DEFAULTS.keys() - {"group_protocol", "group_remote_assignor"} == theirs.keys()
+    differ = {name for name, default in theirs.items() if DEFAULTS[name] != default}
     assert differ == {"client_id", "partition_assignment_strategy"}
     assert [each.name for each in theirs["partition_assignment_strategy"]] == list(DEFAULTS["partition_assignment_strategy"])
 
@@ -93,14 +98,16 @@ def test_assignors(given: Any, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"consumer_timeout_ms": 200}, "consumer_timeout_ms is not supported: "),
         (
             {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": object()},
             "sasl_oauth_token_provider is needed with sasl_mechanism=OAUTHBEARER",
         ),
         ({"max_poll_records": 0}, "max_poll_records must be a positive whole number"),
-        ({"exclude_internal_topics": False}, "exclude_internal_topics can only be True"),
-        ({"check_crcs": False}, "check.crcs can only be true"),
+        (
+            {"exclude_internal_topics": False, "check_crcs": False, "fetch_min_bytes": "many"},
+            "(?s)fetch_min_bytes must be a whole number.*\ncheck_crcs can only be true.*\nexclude_internal_topics can only be true",
+        ),
+        ({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI"}, "sasl_mechanism=GSSAPI is not supported"),
         ({"session_timeout_ms": 1_000}, "heartbeat.interval.ms"),
         ({"security_protocol": "SSL"}, "ssl_context is needed"),
         ({"security_protocol": "SASL_PLAINTEXT"}, "sasl_plain_username and sasl_plain_password are needed"),
@@ -116,6 +123,11 @@ def test_what_is_refused(given: dict[str, Any], message: str) -> None:
 def test_an_unknown_name() -> None:
     with pytest.raises(TypeError, match=r"no argument 'group'; did you mean 'group_id'"):
         parse_arguments({"group": "g"})
+
+
+def test_what_has_no_effect() -> None:
+    given = {"consumer_timeout_ms": 500, "sasl_kerberos_service_name": "kafka", "sasl_kerberos_domain_name": "example.com"}
+    assert parse_arguments({"group_id": "g"} | given).client == parse_arguments({"group_id": "g"}).client
 
 
 @pytest.mark.parametrize(

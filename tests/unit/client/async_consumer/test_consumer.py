@@ -64,6 +64,7 @@ def test_a_start_that_fails_leaves_nothing_behind() -> None:
         with pytest.raises(ConsumerStoppedError):
             await consumer.getone()
         await consumer.stop()
+        assert repr(consumer) == "<AsyncConsumer of group 'g' [] unjoined, partitions: 0, stopped>"
         assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(run())
@@ -101,7 +102,7 @@ def test_subscriptions(run: Any, new_topic: Any) -> None:
         consumer.assign([TopicPartition(topic, 1)])
         assert (await consumer.getone()).partition == 1
         assert consumer.assignment() == {(topic, 1)}
-        assert consumer.subscription() == set()
+        assert consumer.subscription() == {topic}
 
     run(test, enable_auto_commit=False)
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from ottla.client.async_consumer.decoding import LoadingDecoder, load
+from ottla.client.async_consumer.decoding import LoadingDecoder
 from ottla.client.consumer.arrow.columns import ArrowColumns
+from ottla.client.consumer.decoding import load
 from ottla.client.consumer.plain_columns import PlainColumns
 from ottla.client.fetch.fetch_values import FetchedRecords
 from ottla.protocol.model import Record, TopicPartition

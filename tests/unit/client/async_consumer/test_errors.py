@@ -28,3 +28,4 @@ def test_codes_and_texts() -> None:
     assert (errors.OffsetOutOfRangeError.errno, errors.OffsetOutOfRangeError.message) == (1, "OFFSET_OUT_OF_RANGE")
     assert str(KafkaError()) == "KafkaError"
     assert "the group has rebalanced" in str(CommitFailedError())
+    assert "another member" not in str(CommitFailedError(is_rebalancing=True))

@@ -1,15 +1,19 @@
 """Positions and committed offsets: what is taken, what is refused, and what the cluster says."""
 
 import asyncio
+import socket
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import aiokafka
 import pytest
 
 import ottla
+import ottla.testing
 from ottla.client.async_consumer.errors import (
     CommitFailedError,
+    ConsumerStoppedError,
     IllegalOperation,
     IllegalStateError,
     KafkaConnectionError,
@@ -26,6 +30,7 @@ from ottla.client.network.connector import connect
 from ottla.client.settings import ClientSettings
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.model import TopicPartition
+from ottla.testing.waiting import wait_until
 
 T0 = TopicPartition("t", 0)
 
@@ -180,7 +185,7 @@ def fail(error: Exception) -> Any:
 def test_an_answer(broker: Any) -> None:
     before = threading.active_count()
     assert isinstance(ask(lambda admin: admin.list_topics(), broker.bootstrap_servers, 10_000), dict)
-    assert threading.active_count() == before
+    wait_until(lambda: threading.active_count() == before, "the question's thread to end")
 
 
 def test_no_answer_in_time() -> None:
@@ -203,3 +208,85 @@ def test_errors(error: Exception, raised: str) -> None:
     assert type(found.value).__name__ == raised
     assert issubclass(UnknownTopicOrPartitionError, KafkaError)
     assert issubclass(KafkaConnectionError, KafkaError)
+
+
+QUESTIONS = {
+    "end_offsets": lambda consumer: consumer.end_offsets([T0]),
+    "beginning_offsets": lambda consumer: consumer.beginning_offsets([T0]),
+    "offsets_for_times": lambda consumer: consumer.offsets_for_times({T0: 1}),
+    "committed": lambda consumer: consumer.committed(T0),
+    "topics": lambda consumer: consumer.topics(),
+}
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a broker that takes connections and answers nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def lookup_threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name.startswith("ottla-consumer-lookup")]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_that_is_cancelled_leaves_no_thread(question: str, silent: str) -> None:
+    async def cancel() -> None:
+        consumer = ottla.AsyncConsumer(bootstrap_servers=silent, group_id="g")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(QUESTIONS[question](consumer), 0.1)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        wait_until(lambda: not lookup_threads(), "the end of the thread")
+        await consumer.stop()
+
+    asyncio.run(cancel())
+
+
+def test_stopping_ends_questions(silent: str) -> None:
+    async def stop() -> None:
+        consumer = ottla.AsyncConsumer(bootstrap_servers=silent, group_id="g")
+        questions = [asyncio.create_task(consumer.committed(T0)), asyncio.create_task(consumer.topics())]
+        await asyncio.sleep(0)
+        await consumer.stop()
+        assert [type(each) for each in await asyncio.gather(*questions, return_exceptions=True)] == [ConsumerStoppedError] * 2
+
+    asyncio.run(stop())
+    wait_until(lambda: not lookup_threads(), "the end of the threads")
+
+
+def test_a_question_that_is_cancelled_ends_no_other(run: Any, new_topic: Any, broker: Any) -> None:
+    topic = new_topic(1, 3)
+    where = TopicPartition(topic, 0)
+
+    async def test(consumer: Any) -> None:
+        # No such partition: it is looked for until the timeout.
+        waiting = asyncio.create_task(consumer.end_offsets([TopicPartition(topic, 9)]))
+        await asyncio.sleep(0)
+        assert await consumer.end_offsets([where]) == {where: 3}
+        waiting.cancel()
+        assert await consumer.beginning_offsets([where]) == {where: 0}
+
+    run(test)
+
+
+@pytest.mark.parametrize("question", ["end_offsets", "beginning_offsets", "offsets_for_times"])
+def test_a_question_creates_a_missing_topic(question: str, run: Any, broker: Any) -> None:
+    where = TopicPartition(f"asked-for-{question}", 0)
+
+    async def test(consumer: Any) -> Any:
+        asked = {where: 1} if question == "offsets_for_times" else [where]
+        return await getattr(consumer, question)(asked)
+
+    assert run(test) == {where: None if question == "offsets_for_times" else 0}
+
+
+def test_a_topic_that_is_not_created_is_waited_for() -> None:
+    with ottla.testing.Broker(config={"auto.create.topics.enable": "false"}) as broker:
+
+        async def ask_for_ends() -> None:
+            async with ottla.AsyncConsumer(bootstrap_servers=broker.bootstrap_servers, request_timeout_ms=1_500) as consumer:
+                with pytest.raises(KafkaTimeoutError, match="topic t does not exist"):
+                    await consumer.end_offsets([T0])
+
+        asyncio.run(ask_for_ends())

@@ -30,9 +30,21 @@ def test_the_names_of_confluent_kafka_are_there() -> None:
         assert inspect.isclass(getattr(ottla, name))
     for name in ("OFFSET_BEGINNING", "OFFSET_END", "OFFSET_INVALID", "OFFSET_STORED"):
         assert getattr(ottla, name) == getattr(confluent_kafka, name)
-    assert set(dir(ottla)) >= {"Consumer", "TIMESTAMP_CREATE_TIME"}
+    assert {each for each in dir(ottla) if not each.startswith("__")} >= {"Consumer", "AsyncConsumer", "TIMESTAMP_CREATE_TIME"}
+    assert not {each for each in dir(ottla) if each.islower() and not each.startswith("__")}, "no module that happens to be loaded"
     with pytest.raises(AttributeError):
         _ = ottla.no_such_name  # type: ignore[attr-defined]
+
+
+def test_what_is_printed(consumer: Consumer) -> None:
+    assert repr(consumer) == "<Consumer of group 'g' [] unjoined, partitions: 0>"
+    consumer.subscribe(["t", "^x.*"])
+    assert repr(consumer).startswith("<Consumer of group 'g' ['^x.*', 't'] ")
+    consumer.close()
+    assert repr(consumer).endswith(", closed>")
+    assert repr(ottla.Message("t", 0, 5, b"k", b"v" * 500)) == f"Message(topic='t', partition=0, offset=5, key=b'k', value=b'{'v' * 98})"
+    error = repr(ottla.Message("t", 0, error=KafkaError(3)))
+    assert error.startswith("Message(topic='t', partition=0, offset=None, error=KafkaError{code=UNKNOWN_TOPIC")
 
 
 def test_properties_that_are_refused() -> None:

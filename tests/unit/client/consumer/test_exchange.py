@@ -103,7 +103,7 @@ def test_a_leave_ends_with_its_answer_or_without_a_coordinator(is_active: bool, 
     assert exchange.has_left is has_left
 
 
-def test_a_stall_is_known_before_the_timers_are_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stall_is_known_before_the_timers_and_responses_are_looked_at(caplog: pytest.LogCaptureFixture) -> None:
     exchange = made()
     late = Lateness(late_ms=44_000, gc_ms=0, own_cpu_ms=0, process_cpu_ms=0, switches=1)
     order: list[str] = []
@@ -119,6 +119,11 @@ def test_a_stall_is_known_before_the_timers_are_looked_at(caplog: pytest.LogCapt
         "[Consumer clientId=ottla, groupId=g] sent no heartbeat for 44000 ms, session.timeout.ms is 45000; process stopped: "
     )
     assert not exchange.engine.evidence.log_lines
+    order.clear()
+    exchange.engine.on_response = lambda *_: order.append("response")  # type: ignore[method-assign]
+    exchange.report([Outcome(SimpleNamespace(request=None), SimpleNamespace(), None)])  # type: ignore[arg-type]
+    assert order == ["stall", "response"]
+    assert exchange.metrics()["stall-time-total"] == 88_000
 
 
 def test_metrics_have_those_of_the_process() -> None:

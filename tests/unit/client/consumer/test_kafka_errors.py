@@ -4,7 +4,7 @@ import confluent_kafka
 import pytest
 
 from ottla.client.consumer.kafka_errors import CODES, KafkaError, KafkaException, ValueDeserializationError, WakeupException, exception
-from ottla.client.membership.values import HEARTBEAT, JOIN, SYNC
+from ottla.client.reactions import HEARTBEAT, JOIN, SYNC
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -62,4 +62,4 @@ def test_a_message_that_cannot_be_deserialised() -> None:
 
 
 def test_every_error_of_a_consumer_has_a_name() -> None:
-    assert [code.name for table in (JOIN, SYNC, HEARTBEAT) for code in table if code not in CODES] == []
+    assert [code.name for table in (JOIN, SYNC, HEARTBEAT) for code in table.named if code not in CODES] == []

@@ -2,8 +2,9 @@
 
 import ctypes
 import sys
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import confluent_kafka
 import pytest
@@ -24,6 +25,9 @@ REFUSED = {
     *("sasl.kerberos.service.name", "ssl.cipher.suites", "ssl.crl.location", "ssl.curves.list", "ssl.engine.location"),
     *("ssl.keystore.password", "ssl.providers", "ssl.sigalgs.list"),
 }
+MOCKS = {"test.mock.broker.rtt", "test.mock.num.brokers"}
+NOT_PRINTED = {"client.software.name", "client.software.version", "enable.sparse.connections", "metadata.request.timeout.ms"}
+# librdkafka knows both and leaves them out of its own list.
 
 
 def knows(name: str, value: Any) -> bool:
@@ -38,8 +42,16 @@ def knows(name: str, value: Any) -> bool:
     raise AssertionError("confluent-kafka takes a property that nothing knows")
 
 
-def documented() -> dict[str, str]:
-    """The names of librdkafka's CONFIGURATION.md, as the library itself prints it, with their defaults."""
+class Documented(NamedTuple):
+    """A row of librdkafka's CONFIGURATION.md. `values`: a range, or words; "" for a text."""
+
+    default: str
+    values: str
+
+
+@cache
+def documented() -> dict[str, Documented]:
+    """librdkafka's CONFIGURATION.md, as the library itself prints it."""
     found = list((Path(confluent_kafka.__file__).parent.parent / "confluent_kafka.libs").glob("librdkafka-*"))
     if not found or not sys.platform.startswith("linux"):
         pytest.skip("librdkafka is part of another library")
@@ -53,7 +65,16 @@ def documented() -> dict[str, str]:
         text += buffer.raw[:size]
     libc.fclose(file)
     rows = [[column.strip() for column in line.split("|")] for line in text.decode().splitlines() if line.count("|") > 3]
-    return {row[0]: row[3] for row in rows if row[0] != "Property" and not row[0].startswith("---")}
+    return {row[0]: Documented(row[3], row[2]) for row in rows if row[0] != "Property" and not row[0].startswith("---")}
+
+
+def takes(name: str, value: Any) -> bool:
+    """Whether our table takes a value."""
+    try:
+        read_properties({name: value}, Client.CONSUMER)
+    except PropertyError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
@@ -62,7 +83,7 @@ def test_a_property_that_librdkafka_knows(name: str) -> None:
     if not knows(name, value):
         return
     support = ROWS[name].support[Client.CONSUMER]
-    if name in REFUSED:
+    if name in REFUSED | MOCKS:
         with pytest.raises(PropertyError, match=f"^{name} is not supported: "):
             read_properties({name: value}, Client.CONSUMER)
     else:
@@ -77,7 +98,7 @@ def test_each_of_librdkafkas_properties_has_a_row() -> None:
 
 def test_librdkafkas_defaults_are_taken() -> None:
     refusals = {}
-    for name, default in documented().items():
+    for name, (default, _) in documented().items():
         if default and ROWS[name].support[Client.CONSUMER].effect is not Effect.REFUSED:
             try:
                 parse_properties({**BASE, name: default})
@@ -85,3 +106,48 @@ def test_librdkafkas_defaults_are_taken() -> None:
                 refusals[name] = str(error)
     assert refusals == {"check.crcs": "check.crcs can only be true: checksums are always checked"}
     assert {name for name in documented() if knows(name, "x") and ROWS[name].support[Client.CONSUMER].effect is Effect.REFUSED} == REFUSED
+
+
+def test_defaults_of_what_has_an_effect_are_librdkafkas_or_kafkas() -> None:
+    other = {}
+    for name, (default, _) in documented().items():
+        row = ROWS[name]
+        ours = row.defaults.get(Client.CONSUMER, row.default)
+        if default and ours is not None and row.support[Client.CONSUMER].effect is Effect.APPLIED and str(ours).lower() != default:
+            other[name] = ours
+    assert other == {
+        "auto.commit.interval.ms": 5_000,
+        "auto.offset.reset": "latest",
+        "client.id": "ottla",
+        "connections.max.idle.ms": 540_000,
+        "metadata.max.age.ms": 300_000,
+        "reconnect.backoff.max.ms": 1_000,
+        "reconnect.backoff.ms": 50,
+        "socket.connection.setup.timeout.ms": 10_000,
+        "socket.receive.buffer.bytes": -1,
+        "socket.send.buffer.bytes": -1,
+        "socket.timeout.ms": 30_000,
+    }
+
+
+def test_what_librdkafka_does_not_print() -> None:
+    assert {name for name in NOT_PRINTED | MOCKS if not knows(name, "100") or name in documented()} == set()
+    assert {name for name in NOT_PRINTED if not takes(name, "false" if name.startswith("enable.") else "100")} == set()
+
+
+def test_values_of_properties_without_effect_are_checked_as_by_librdkafka() -> None:
+    taken, refused = [], []
+    for name, (_, values) in documented().items():
+        support = ROWS[name].support[Client.CONSUMER]
+        low, _, high = values.partition(" .. ")
+        if support.effect in (Effect.REFUSED, Effect.FIXED) or not values:
+            continue
+        if high:
+            good, bad = [low, high, float(high)], [int(low) - 1, int(high) + 1, "x", ""]
+        elif values == "true, false":
+            good, bad = [True, "True", "1", "t", 0, "F"], ["maybe", "yes", 2]
+        else:
+            good, bad = [*values.split(", "), *values.upper().split(", ")], ["nonsense"]
+        refused += [(name, value) for value in good if not takes(name, value)]
+        taken += [(name, value) for value in bad if takes(name, value) and support.effect is Effect.IGNORED]
+    assert (taken, refused) == ([], [])

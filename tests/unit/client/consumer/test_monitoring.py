@@ -15,7 +15,7 @@ from ottla.client.consumer.properties import parse_properties
 from ottla.client.engine.engine import Engine
 from ottla.client.engine.values import ConsumerSettings, Endpoint, Metadata
 from ottla.client.errors import AuthenticationError, BrokerUnavailableError
-from ottla.client.membership.values import GroupSettings
+from ottla.client.membership.values import GroupSettings, JoinGroup
 from ottla.groups.assignors import assignors
 
 A, B = Address("a", 1), Address("b", 2)
@@ -90,7 +90,7 @@ def test_throttling_is_told_until_it_ends() -> None:
         told.monitor.sent(B, REQUEST, 10)
         told.monitor.received(B, REQUEST, memoryview(throttle_ms.to_bytes(4, "big") + b"..."), 1.0)
         found.append(told.tell())
-    assert found == [[], [ThrottleEvent("b:2/7", 7, 0.25)], [ThrottleEvent("b:2/7", 7, 0.0)], []]
+    assert found == [[], [ThrottleEvent("b:2", 7, 0.25)], [ThrottleEvent("b:2", 7, 0.0)], []]
     assert {"broker_name", "broker_id", "throttle_time"} <= set(dir(found[1][0]))
 
 
@@ -112,10 +112,24 @@ def test_statistics_come_at_their_interval_and_count_what_happened() -> None:
     assert (found["client_id"], found["type"], found["time"], found["age"]) == ("me", "consumer", 1_500_000_000, 2_500_000)
     assert (found["tx"], found["tx_bytes"], found["rx"], found["rx_bytes"]) == (101, 1_010, 100, 2_000)
     broker = found["brokers"]["b:2/7"]
-    assert (broker["state"], broker["waitresp_cnt"], broker["req"], broker["stateage"]) == ("UP", 1, {"Metadata": 101}, 2_500_000)
+    assert (broker["state"], broker["waitresp_cnt"], broker["stateage"]) == ("UP", 1, 2_500_000)
+    assert (broker["req"]["Metadata"], broker["req"]["Fetch"]) == (101, 0)
     rtt = broker["rtt"]
     assert (rtt["min"], rtt["max"], rtt["avg"], rtt["cnt"], rtt["p50"], rtt["p99"]) == (1_000, 100_000, 50_500, 100, 51_000, 100_000)
+    assert (rtt["p75"], rtt["p90"], rtt["p95"], rtt["p99_99"]) == (76_000, 91_000, 96_000, 100_000)
+    assert rtt["stddev"] == 28_866
     assert json.loads(told.monitor.statistics(0))["brokers"]["b:2/7"]["rtt"]["cnt"] == 0, "a window of its own"
+
+
+def test_statistics_have_the_reason_of_the_last_rebalance() -> None:
+    told = Told()
+    told.monitor.connecting(B)
+    assert json.loads(told.monitor.statistics(0))["cgrp"]["rebalance_reason"] == ""
+    names: Any = {"group_id": "g", "member_id": "m", "instance_id": None, "protocol_type": "consumer"}
+    told.monitor.sent(
+        B, JoinGroup(**names, session_timeout_ms=1, rebalance_timeout_ms=1, protocols=(), reason="subscription has changed"), 10
+    )
+    assert json.loads(told.monitor.statistics(0))["cgrp"]["rebalance_reason"] == "subscription has changed"
 
 
 def test_an_application_that_does_not_poll_gets_the_statistics_once() -> None:

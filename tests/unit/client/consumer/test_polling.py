@@ -1,6 +1,7 @@
 """Polls: records without the lock, what comes before records, what is in hand when something happens, and `wakeup`."""
 
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
@@ -40,8 +41,6 @@ class FakeEngine:
         self.evidence = SimpleNamespace(polls=PollMeter(0))
         self.sought: list[Any] = []
         self.has_fetches_due = False
-        self.state = SimpleNamespace(position=5, stored=OffsetAndMetadata(5))
-        self.subscriptions = SimpleNamespace(partitions={T0: self.state})
         self.membership = SimpleNamespace(failure=None)
         self.rebalances = SimpleNamespace(is_due=False)
 
@@ -64,7 +63,7 @@ class FakeEngine:
         return [Slice(T0, COLUMNS, first, taken, taken, 0)]
 
     def start_run(self, now_ms: float) -> None:
-        if self.slices and not self.events:
+        if self.slices and not self.events and not isinstance(self.slices[0], Exception):
             first, end = self.slices[0]
             self.run = RecordRun(T0, COLUMNS, first, end, now_ms=now_ms, ends_ms=inf)
 
@@ -74,8 +73,9 @@ class FakeEngine:
     def has_records(self) -> bool:
         return bool(self.slices)
 
-    def seek(self, partition: TopicPartition, to: OffsetAndMetadata) -> None:
-        self.sought.append((partition, to.offset))
+    def take_back(self, events: list[Any], starts: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        self.events[:0] = events
+        self.sought += starts.items()
 
 
 class Shell:
@@ -92,14 +92,22 @@ class Shell:
         )
         self.failures: list[Exception] = []
         engine: Any = self.engine
+        calls: Any = SimpleNamespace(run=lambda function: function(), is_abandoned=False)
         self.poller = Poller(
-            engine, self.driver, use=self.use, run_callbacks=lambda now_ms: False, raise_failures=lambda failure: self.raise_failures()
+            engine,
+            self.driver,
+            calls,
+            use=self.use,
+            find_callback=lambda now_ms: False,
+            run_callback=lambda: None,
+            raise_failures=lambda failure: self.raise_failures(),
         )
 
     @contextmanager
     def use(self) -> Iterator[None]:
         self.uses += 1
         self.engine.run = NO_RUN
+        self.poller.take_back()
         yield
 
     def wait(self, seconds: float) -> None:
@@ -211,14 +219,9 @@ def test_a_wakeup_while_a_poll_returns_ends_the_next_one(shell: Shell) -> None:
         shell.poller.poll(0)
 
 
-def test_a_message_is_handed_back(shell: Shell) -> None:
-    (message,) = messages_of(COLUMNS, 4, 5)
-    shell.poller.hand_back(message)
-    assert shell.engine.sought == [(T0, 4)]
-    assert shell.engine.state.stored == OffsetAndMetadata(4, 0)
-    shell.engine.subscriptions.partitions.clear()
-    shell.poller.hand_back(message)
-    assert len(shell.engine.sought) == 1, "it is another member's now"
+def test_messages_are_handed_back(shell: Shell) -> None:
+    shell.poller.hand_back([*messages_of(COLUMNS, 4, 6), ErrorMessage(KafkaError(KafkaError._PARTITION_EOF))])
+    assert shell.engine.sought == [(T0, OffsetAndMetadata(4, 0))]
 
 
 def test_wakeup_needs_no_lock(shell: Shell) -> None:
@@ -250,8 +253,8 @@ class FakePoller:
         taken, self.left = self.left[:count], self.left[count:]
         return taken
 
-    def hand_back(self, message: Message) -> None:
-        self.left.insert(0, message)
+    def hand_back(self, messages: list[Message]) -> None:
+        self.left[:0] = messages
 
 
 def number(data: bytes | None, context: Any) -> int:
@@ -298,6 +301,24 @@ class Even:
         return [each for each in messages if int(each.value() or 0) % 2 == 0]
 
 
+@pytest.mark.parametrize("where", ["deserializer", "interceptor"])
+def test_messages_of_an_interrupted_call_come_again(where: str) -> None:
+    def deserialize(data: bytes | None, context: Any) -> int:
+        if where == "deserializer" and data == b"2":
+            raise KeyboardInterrupt
+        return number(data, context)
+
+    class Interceptor:
+        def on_consume(self, messages: list[Message]) -> None:
+            raise KeyboardInterrupt
+
+    poller = FakePoller(b"1", b"2", b"3")
+    made = processing(poller, Interceptor(), deserializer=deserialize)
+    with pytest.raises(KeyboardInterrupt):
+        made.consume(3, 0)
+    assert [each.offset() for each in poller.left] == [0, 1, 2]
+
+
 def test_poll_goes_on_to_the_next_message_that_the_interceptors_let_through() -> None:
     made = processing(FakePoller(b"1", b"3", b"4", b"5"), Even())
     message = made.poll(None)
@@ -309,3 +330,25 @@ def test_poll_goes_on_to_the_next_message_that_the_interceptors_let_through() ->
 def test_interceptors_alone_get_what_is_consumed_at_once() -> None:
     made = processing(FakePoller(b"1", b"2", b"4"), Even(), deserializer=None)
     assert [each.value() for each in made.consume(3, 0)] == [b"2", b"4"]
+
+
+def test_few_records_are_taken_of_the_run(shell: Shell) -> None:
+    shell.engine.slices = [(0, 9)]
+    assert offsets(shell.poller.consume(3, 60)) == [0, 1, 2]
+    uses = shell.uses
+    run = shell.engine.run
+    assert [offsets(shell.poller.consume(3, 60)) for _ in range(2)] == [[3, 4, 5], [6, 7, 8]]
+    assert (shell.uses, len(run.rows)) == (uses, 0), "without the lock"
+
+
+def test_a_run_that_ends_under_the_call_is_taken_back(shell: Shell) -> None:
+    class Ending(deque[int]):
+        def __delitem__(self, row: Any) -> None:
+            super().__delitem__(row)
+            self.clear()
+
+    shell.engine.slices = [(0, 9)]
+    shell.poller.consume(3, 60)
+    shell.engine.run.rows = Ending(shell.engine.run.rows)
+    shell.poller.consume(3, 60)
+    assert shell.engine.sought == [(T0, OffsetAndMetadata(3, 0))]

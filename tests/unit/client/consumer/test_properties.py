@@ -70,7 +70,17 @@ def test_resets(text: str, reset: Any) -> None:
         ({"partition.assignment.strategy": "best"}, "partition.assignment.strategy: .best. is no assignor"),
         ({"partition.assignment.strategy": "range,range"}, "names an assignor twice"),
         ({"group.instance.id": "a b"}, "group.instance.id must be"),
-        ({"group.protocol": "consumer"}, "group.protocol can only be classic"),
+        ({"group.protocol": "share"}, "group.protocol must be classic or consumer, not 'share'"),
+        (
+            {"group.protocol": "consumer", "session.timeout.ms": 6000},
+            "session.timeout.ms is not supported with group.protocol=consumer: it is set at the broker, group.consumer.session.timeout.ms",
+        ),
+        ({"group.protocol": "Consumer", "heartbeat.interval.ms": 6000}, "heartbeat.interval.ms is not supported with group.protocol"),
+        (
+            {"group.protocol": "consumer", "partition.assignment.strategy": "range"},
+            "partition.assignment.strategy is not supported with group.protocol=consumer: use group.remote.assignor instead",
+        ),
+        ({"group.protocol": "consumer", "group.protocol.type": "consumer"}, "group.protocol.type is not supported with group.protocol"),
         ({"interceptor.classes": "x"}, "interceptor.classes: 'x' must be module:Class, or an object"),
         ({"value.deserializer": "org.apache.kafka.common.serialization.StringDeserializer"}, "value.deserializer must be a function of"),
         ({"topic.blacklist": "a"}, "topic.blacklist is not supported"),

@@ -55,6 +55,7 @@ class Rows:
 
     def __init__(self, records: list[Record]) -> None:
         self.records = records
+        self.size_bytes = len(records)
 
     def __len__(self) -> int:
         return len(self.records)
@@ -77,7 +78,8 @@ def decode(fetched: FetchedRecords) -> Iterator[Rows]:
 class World:
     """One consumer and its cluster. `errors` are given once instead of the response; requests of the types in `silent` are not answered.
 
-    `epochs`: leader epochs, 0 where there is none; `epoch_ends`: what OffsetForLeaderEpoch gives, where it is not the end of the log.
+    `epochs`: leader epochs, 0 where there is none; `epoch_ends`: what OffsetForLeaderEpoch gives, where it is not the end of the log;
+    `stable`: last stable offsets, where they are not the end of the log.
     """
 
     settings: ConsumerSettings
@@ -87,6 +89,7 @@ class World:
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     epochs: dict[TopicPartition, int] = field(default_factory=dict)
     epoch_ends: dict[TopicPartition, EpochEnd] = field(default_factory=dict)
+    stable: dict[TopicPartition, int] = field(default_factory=dict)
     errors: dict[type, list[Any]] = field(default_factory=dict)
     silent: set[type] = field(default_factory=set)
     sent: list[Request] = field(default_factory=list)
@@ -141,7 +144,7 @@ class World:
             self.engine.on_response(send, self.response(send.request), self.now)
 
     def has_records(self, fetch: Fetch) -> bool:
-        return any(each.offset != len(self.logs.get(each.partition, [])) for each in fetch.fetches)
+        return any(each.offset != self.stable.get(each.partition, len(self.logs.get(each.partition, []))) for each in fetch.fetches)
 
     def poll(self, count: int = 1_000) -> list[Slice]:
         """The application's poll: callbacks, then records."""
@@ -205,9 +208,10 @@ class World:
         log, start = self.logs[fetch.partition], self.starts.get(fetch.partition, 0)
         if not start <= fetch.offset <= len(log):
             return PartitionResponse(fetch.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=start, high_watermark=len(log))
-        records = [Record(number, 0, None, log[number]) for number in range(fetch.offset, min(fetch.offset + 100, len(log)))]
+        stable = self.stable.get(fetch.partition, len(log))
+        records = [Record(number, 0, None, log[number]) for number in range(fetch.offset, min(fetch.offset + 100, stable))]
         data = bytes(encode_batch(records, base_offset=fetch.offset)) if records else b""
-        return PartitionResponse(fetch.partition, OK, len(log), len(log), start, memoryview(data))
+        return PartitionResponse(fetch.partition, OK, len(log), stable, start, memoryview(data))
 
 
 @pytest.fixture

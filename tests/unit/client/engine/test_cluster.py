@@ -56,12 +56,17 @@ def test_a_new_topic_and_a_wanted_one_are_asked_for_soon() -> None:
     assert driven.ask(200).topics == ("t",)
 
 
-def test_a_topic_that_does_not_exist_is_asked_for_every_second() -> None:
+def test_a_topic_that_does_not_exist_is_asked_for_soon_then_later_and_later() -> None:
     driven = Driven()
-    driven.answer(driven.ask(0), 0, topic("t", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    assert driven.ask(999) is None
-    assert driven.view.next_ms() == 1_000
-    assert driven.ask(1_000) is not None
+    now_ms = 0.0
+    for wait_ms in (100, 200, 400, 800, 1_000, 1_000):
+        driven.answer(driven.ask(now_ms), now_ms, topic("t", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        assert driven.ask(now_ms + wait_ms - 1) is None
+        assert driven.view.next_ms() == now_ms + wait_ms
+        now_ms += wait_ms
+    driven.answer(driven.ask(now_ms), now_ms, topic("t"))
+    driven.answer(driven.ask(now_ms + 100, T | {"u"}), now_ms + 100, topic("t"), topic("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    assert driven.view.next_ms() == now_ms + 200, "another one is looked for soon again"
 
 
 def test_a_topic_that_was_deleted_is_forgotten() -> None:
@@ -90,6 +95,10 @@ def test_a_lost_request_is_repeated_after_a_back_off() -> None:
     driven.ask(100)
     driven.view.on_no_response(100)
     assert driven.view.next_ms() == 300
+    driven.answer(driven.ask(300), 300, topic("t"))
+    driven.ask(300_300)
+    driven.view.on_no_response(300_300)
+    assert driven.view.next_ms() == 300_400, "of a topic that is known, too"
 
 
 def test_nothing_of_interest_is_not_asked_for() -> None:

@@ -165,6 +165,22 @@ def test_automatic_commits_follow_their_interval_and_one_another() -> None:
 
 
 @pytest.mark.conformance("ConsumerCoordinatorTest.testAutoCommitRetryBackoff")
+def test_an_automatic_commit_that_waits_for_its_coordinator_takes_what_is_processed_meanwhile() -> None:
+    driven = Driven(auto_commit_interval_ms=1_000)
+    driven.subscriptions.add([A], is_ready=True)
+    state = driven.subscriptions.partitions[A]
+    driven.membership.coordinator_lost(0)
+    for now_ms, processed in ((1_000, 7), (1_500, 8), (2_000, 9), (2_500, 10)):
+        state.stored = OffsetAndMetadata(processed)
+        driven.commits.poll(now_ms)
+        assert driven.commits.next_requests(now_ms) == []
+    driven.membership.on_coordinator(1, 2_500)
+    (request,) = driven.commits.next_requests(2_500)
+    assert request.offsets == {A: OffsetAndMetadata(9)}, "at each interval"
+    driven.commits.poll(3_000)
+    assert request.offsets == {A: OffsetAndMetadata(9)}
+
+
 def test_an_automatic_commit_that_failed_for_a_while_is_repeated_soon() -> None:
     driven = Driven(auto_commit_interval_ms=60_000)
     driven.subscriptions.add([A], is_ready=True)

@@ -93,11 +93,31 @@ def test_records_of_a_paused_partition_stay_buffered(new_world: Callable[..., An
     world.engine.subscribe(["t"], [])
     world.poll(1)
     world.engine.pause([T0, T1], True)
-    assert world.poll() == []
     fetches = world.count(Fetch)
+    assert world.poll() == []
     world.engine.pause([T0, T1], False)
     assert len(world.offsets(world.poll())) == 19
     assert world.count(Fetch) == fetches
+
+
+def test_a_paused_partition_is_not_fetched(new_world: Callable[..., Any]) -> None:
+    world = new_world(topics={"t": 2})
+    world.add_records(T0, 10)
+    world.add_records(T1, 10)
+    world.engine.subscribe(["t"], [])
+    world.poll()
+    world.engine.pause([T0], True)
+    world.end_fetches()
+    world.sent.clear()
+    world.add_records(T0, 10)
+    world.add_records(T1, 10)
+    assert [part.partition for part in world.poll()] == [T1]
+    world.settle()
+    fetched = [[each.partition for each in request.fetches] for request in world.sent if isinstance(request, Fetch)]
+    assert fetched == [[T1]] * len(fetched) != []
+    world.engine.pause([T0], False)
+    world.end_fetches()
+    assert [part.partition for part in world.poll()] == [T0]
 
 
 @pytest.mark.conformance("FetcherTest.testFetchedRecordsAfterSeek")
@@ -220,9 +240,44 @@ def test_an_assignment_outside_of_the_subscription_is_not_taken(new_world: Calla
     world.engine.subscribe(["t"], [])
     world.poll()
     world.assignment = b""
+    world.now += 1_000
     world.poll()
     world.poll()
     assert world.engine.subscriptions.partitions.keys() == {T0}
+
+
+def test_assignments_outside_of_the_subscription_are_refused_later_and_later(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.assignment = encode_assignment({"other": [0]})
+    world.engine.subscribe(["t"], [])
+    for _ in range(200):  # 2 s
+        world.poll()
+        world.settle(10)
+    assert 4 <= world.count(JoinGroup) <= 9
+
+
+def test_a_topic_that_is_there_again_is_read_as_soon_as_metadata_show_it(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.engine.subscribe(["t"], [])
+    world.add_records(T0, 1)
+    response, topic_id = world.response, ["A" * 22]
+
+    def recreated(request: Any) -> Any:
+        found = response(request)
+        if isinstance(request, Metadata):
+            return found._replace(topics=tuple(each._replace(topic_id=topic_id[0]) for each in found.topics))
+        if isinstance(request, Fetch) and any(each.topic_id == "A" * 22 for each in request.fetches):
+            topic_id[0] = "B" * 21 + "A"
+            refused = tuple(PartitionResponse(each.partition, ErrorCode.UNKNOWN_TOPIC_ID) for each in request.fetches)
+            return found._replace(partitions=refused)
+        return found
+
+    world.response = recreated
+    taken = []
+    for _ in range(100):
+        taken += world.offsets(world.poll())
+        world.settle(20)
+    assert taken == [0]
 
 
 @pytest.mark.conformance(
@@ -243,7 +298,7 @@ def test_a_rebalance_commits_before_it_gives_up(new_world: Callable[..., Any]) -
 
 @pytest.mark.conformance("ConsumerCoordinatorTest.shouldLoseAllOwnedPartitionsBeforeRejoiningAfterDroppingOutOfTheGroup")
 def test_lost_partitions_are_not_committed(new_world: Callable[..., Any]) -> None:
-    world = new_world(group={"max_poll_interval_ms": 10_000, "session_timeout_ms": 8_000})
+    world = new_world(group={"max_poll_interval_ms": 10_000, "session_timeout_ms": 8_000}, auto_commit_interval_ms=60_000)
     world.add_records(T0, 10)
     world.engine.subscribe(["t"], [])
     world.poll(6)
@@ -252,6 +307,7 @@ def test_lost_partitions_are_not_committed(new_world: Callable[..., Any]) -> Non
     assert world.count(LeaveGroup) == 1
     world.poll()
     assert T0 not in world.committed
+    assert world.engine.commits.finished == [], "no commit was tried"
     assert ("lost", [0]) in world.callbacks
     assert world.engine.take_events() == [PollIntervalExceeded(10_000)]
 
@@ -289,16 +345,19 @@ def test_ends_of_partitions_are_reported_once(new_world: Callable[..., Any]) -> 
 
 
 @pytest.mark.conformance("FetcherTest.testUnauthorizedTopic")
-def test_a_partition_that_may_not_be_read_is_reported(new_world: Callable[..., Any]) -> None:
-
+def test_a_partition_that_may_not_be_read_is_reported_and_tried_again(new_world: Callable[..., Any]) -> None:
     world = new_world()
     world.add_records(T0, 1)
     refused = PartitionResponse(T0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    world.errors[Fetch] = [FetchResponse((refused,), {})]
+    world.errors[Fetch] = [FetchResponse((refused,), {})] * 3
     world.engine.subscribe(["t"], [])
     world.poll()
     assert [event.error for event in world.engine.take_events()] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     assert world.count(Fetch) == 1
+    for _ in range(3):
+        world.settle(1_000)
+    assert [event.error for event in world.engine.take_events()] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED], "not more than one waits"
+    assert world.offsets(world.poll()) == [0]
 
 
 @pytest.mark.conformance("FetcherTest.testFetchDisconnected")
@@ -498,9 +557,18 @@ def test_records_that_cannot_be_read_are_an_error_until_the_application_seeks(ne
 
     world.fetched = damaged
     world.engine.subscribe(["t"], [])
-    for _ in range(2):
-        with pytest.raises(UndecodableRecords, match="t-0 cannot be read from offset 0 on"):
+
+    def fails() -> bool:
+        world.settle(10)
+        try:
             world.poll()
+        except UndecodableRecords as error:
+            return "t-0 cannot be read from offset 0 on" in str(error)
+        return False
+
+    errors = sum(fails() for _ in range(200))  # an application that polls again at once, for 2 s
+    assert 3 <= errors <= 8, "each fetch waits longer than the one before, up to a second"
+    assert world.count(Fetch) <= errors + 2
     world.engine.seek(T0, OffsetAndMetadata(5))
     assert world.offsets(world.poll()) == [5, 6, 7, 8, 9]
 

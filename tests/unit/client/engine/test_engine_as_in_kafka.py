@@ -492,6 +492,7 @@ def test_a_member_that_lost_its_partitions_says_so_when_it_leaves(new_world: New
     leave(world)
     assert world.callbacks[-1] == ("lost", [0])
     assert T0 not in world.committed
+    assert world.engine.commits.finished == [], "no commit was tried"
 
 
 @pytest.mark.conformance("ConsumerCoordinatorTest.testPendingMemberShouldLeaveGroup")

@@ -16,7 +16,7 @@ from ottla.client.engine.values import (
     PartitionEnd,
     Route,
 )
-from ottla.client.fetch.fetch_values import PartitionResponse
+from ottla.client.fetch.fetch_values import FetchPolicy, PartitionResponse
 from ottla.client.fetch.leaders import LeaderAndEpoch
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
@@ -66,6 +66,19 @@ def test_the_end_of_a_partition_that_the_broker_leaves_out_is_reported(new_world
     (waiting,) = world.waiting
     world.engine.on_response(waiting, FetchResponse((), {}, ErrorCode.NONE, 7), world.now)
     assert world.engine.take_events() == [PartitionEnd(T0, 10)]
+
+
+def test_with_read_committed_a_partition_ends_at_its_last_stable_offset(new_world: Callable[..., Any]) -> None:
+    world = new_world(reports_ends=True, fetch=FetchPolicy(is_read_committed=True))
+    world.add_records(T0, 10)
+    world.stable[T0] = 6
+    world.engine.assign({T0: OffsetAndMetadata(0)})
+    assert world.offsets(world.poll()) == [0, 1, 2, 3, 4, 5]
+    world.settle()
+    assert world.engine.take_events() == []
+    world.end_fetches()
+    assert world.engine.take_events() == [PartitionEnd(T0, 6)]
+    assert world.engine.subscriptions.partitions[T0].lag(is_read_committed=True) == 0
 
 
 @pytest.mark.conformance("FetcherTest.testFetcherCloseClosesFetchSessionsInBroker")

@@ -189,11 +189,15 @@ def test_a_lost_request_is_retried() -> None:
 @pytest.mark.conformance(
     "ConsumerCoordinatorTest.testTopicAuthorizationFailedInOffsetFetch", "ConsumerCoordinatorTest.testRefreshOffsetsGroupNotAuthorized"
 )
-def test_what_may_not_be_read_fails() -> None:
+def test_what_may_not_be_read_is_told_and_asked_for_again() -> None:
     driven = Driven()
+    refused = PartitionFailure(A, E.TOPIC_AUTHORIZATION_FAILED, "the broker refuses to look up its offset")
     driven.committed(7, E.TOPIC_AUTHORIZATION_FAILED)
-    assert driven.positions.failures == [PartitionFailure(A, E.TOPIC_AUTHORIZATION_FAILED, "the broker refuses to look up its offset")]
-    assert driven.positions.next_requests(1e9) == []
+    assert driven.positions.next_requests(0) == [], "after a back-off"
+    driven.committed(7, E.TOPIC_AUTHORIZATION_FAILED, now_ms=1_000)
+    assert driven.positions.failures == [refused], "once, until the application has heard of it"
+    driven.committed(7, now_ms=10_000)
+    assert driven.state.position == 7
 
 
 def test_without_a_reset_policy_the_partition_fails() -> None:
@@ -329,8 +333,9 @@ def test_a_refusal_is_reported() -> None:
     driven.answer(driven.request(), -1, -1, E.TOPIC_AUTHORIZATION_FAILED)
     ((partition, error, _),) = driven.validation.take_events()
     assert (partition, error) == (VALIDATED, E.TOPIC_AUTHORIZATION_FAILED)
-    assert PartitionFailure(VALIDATED, error, "").partition == VALIDATED
-    assert driven.validation.next_requests(1e9) == []
+    assert driven.validation.next_requests(0) == []
+    driven.answer(driven.request(now_ms=1_000), -1, -1, E.TOPIC_AUTHORIZATION_FAILED)
+    assert len(driven.validation.take_events()) == 1, "asked, and told, again"
 
 
 @pytest.mark.conformance("SubscriptionStateTest.testMaybeCompleteValidationAfterPositionChange")

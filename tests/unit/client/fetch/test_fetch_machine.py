@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 
 from ottla.client.fetch.fetch_machine import (
     ATTEMPTS_MIN,
-    INVALID_METADATA,
-    RETRIABLE,
-    SESSION_ERRORS,
     SHORT_MS,
-    UNKNOWN_TOPIC,
     FetchMachine,
     PreferredReplica,
     RangeProgress,
@@ -39,9 +35,12 @@ from ottla.client.fetch.fetch_values import (
     UnknownPartition,
 )
 from ottla.client.fetch.leaders import LeaderAndEpoch, Leaders, PartitionMetadata, TopicMetadata
+from ottla.client.reactions import FETCH, UNKNOWN_TOPIC, Reaction
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.model import TopicPartition
 
+RETRIED = frozenset(error for error, reaction in FETCH.named.items() if reaction in (Reaction.RETRY, Reaction.REFRESH))
+NEW_SESSION = frozenset(error for error, reaction in FETCH.named.items() if reaction is Reaction.NEW_SESSION)
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 OK = ErrorCode.NONE
 
@@ -216,7 +215,7 @@ def test_no_partition_starves_when_a_response_has_no_space_for_all() -> None:
 
 
 @pytest.mark.conformance("FetcherTest.testFetchError", "FetcherTest.testFetchRequestInternalError", "FetcherTest.testCorruptMessageError")
-@pytest.mark.parametrize("code", [*sorted(INVALID_METADATA | RETRIABLE | UNKNOWN_TOPIC), "lost", "throttled"])
+@pytest.mark.parametrize("code", [*sorted(RETRIED), "lost", "throttled"])
 def test_retriable_errors_are_retried(code: Any) -> None:
     world = World({ZERO: log_of(0, 0)}, failure=lambda now: code if now < 500 else None)
     assert world.run(FetchRange(ZERO, 0, 20, "id-t")).is_done
@@ -492,6 +491,39 @@ def test_a_malformed_response(answers: list[PartitionResponse]) -> None:
         machine.on_response(1, answers, 1)
 
 
+def test_a_broker_that_does_not_wait_for_records_is_asked_less_often() -> None:
+    machine, now, requests = machine_of(max_wait_ms=500), 0.0, 0
+    machine.add(ZERO, 5)
+    for _ in range(2_000):  # 2 s
+        now += 1
+        if machine.next_actions(now):
+            requests += 1
+            assert machine.on_response(1, [PartitionResponse(ZERO, OK, 9, 9, 0)], now) == []
+    assert 5 <= requests <= 12
+    machine.set_need(ZERO, Need.NOT)
+    machine.set_need(ZERO, Need.NOW)
+    for _ in range(20):  # one that waits is asked again at once
+        now += 1_000
+        (action,) = machine.next_actions(now)
+        assert isinstance(action, SendFetch)
+        machine.on_response(1, [PartitionResponse(ZERO, OK, 5, 5, 0)], now + 500)
+        assert machine.next_action_ms(now + 500) is None
+
+
+@pytest.mark.parametrize("nonsense", [bytes(100), batch(0, 3), batch(7, 2) + batch(0, 9)])
+def test_what_one_partition_has_wrong_costs_no_records_of_the_others(nonsense: bytes) -> None:
+    machine = machine_of(FetchRange(ZERO, 0, 10), FetchRange(ONE, 5, 10))
+    (sent,) = machine.next_actions(0)
+    assert isinstance(sent, SendFetch)
+    with pytest.raises(PeerError):
+        machine.on_response(
+            1,
+            [PartitionResponse(ZERO, OK, 9, 9, 0, memoryview(batch(0, 9))), PartitionResponse(ONE, OK, 9, 9, 0, memoryview(nonsense))],
+            1,
+        )
+    assert machine.position(ZERO) == 0
+
+
 def test_a_first_batch_that_never_comes_whole_is_a_problem() -> None:
     machine, now = machine_of(FetchRange(ZERO, 0, 10), api_timeout_ms=1_000), 0.0
     while machine.problem is None:
@@ -505,7 +537,7 @@ def test_a_first_batch_that_never_comes_whole_is_a_problem() -> None:
 def troubles(seed: int) -> Iterator[Any]:
     """Three requests in ten fail; never twice in a row by an unknown topic, which is a problem after a while."""
     rng = random.Random(seed)
-    codes = [*sorted(INVALID_METADATA | RETRIABLE | UNKNOWN_TOPIC), "lost", "throttled"]
+    codes = [*sorted(RETRIED), "lost", "throttled"]
     while True:
         yield (code := rng.choice(codes) if rng.random() < 0.3 else None)
         if code in UNKNOWN_TOPIC:
@@ -650,7 +682,7 @@ def test_a_range_that_waits_for_others_neither_looks_for_its_leader_nor_wakes() 
 
 
 @pytest.mark.conformance("FetcherTest.testHandleFetchResponseError")
-@pytest.mark.parametrize("error", sorted(INVALID_METADATA | RETRIABLE | UNKNOWN_TOPIC))
+@pytest.mark.parametrize("error", sorted(RETRIED))
 def test_an_open_range_is_retried_without_end(error: ErrorCode) -> None:
     open_ranges = Open()
     open_ranges.machine.add(ZERO, 0)
@@ -671,9 +703,10 @@ def test_an_open_range_is_retried_without_end(error: ErrorCode) -> None:
     [
         (ErrorCode.OFFSET_OUT_OF_RANGE, OffsetOutOfRange(ZERO, 3, -1, 1_000)),
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, PartitionRefused(ZERO, ErrorCode.TOPIC_AUTHORIZATION_FAILED)),
+        (ErrorCode.CORRUPT_MESSAGE, PartitionRefused(ZERO, ErrorCode.CORRUPT_MESSAGE)),
     ],
 )
-def test_a_problem_ends_one_open_range_alone(error: ErrorCode, problem: object) -> None:
+def test_a_problem_concerns_one_open_range_alone(error: ErrorCode, problem: object) -> None:
     open_ranges = Open()
     open_ranges.machine.add(ZERO, 3)
     open_ranges.machine.add(ONE, 0)
@@ -684,6 +717,9 @@ def test_a_problem_ends_one_open_range_alone(error: ErrorCode, problem: object) 
     assert open_ranges.machine.problem is None
     assert open_ranges.answer(ONE, batch(0, 1)) == [1]
     assert open_ranges.fetches() == [(ONE, 1)]
+    assert open_ranges.answer(ONE, batch(1, 1), now=2_000) == [2]
+    is_over = isinstance(problem, OffsetOutOfRange)
+    assert open_ranges.fetches(2_000) == [(ONE, 2)] if is_over else [(ONE, 2), (ZERO, 3)]
 
 
 def brokers_asked(world: World) -> list[int]:
@@ -735,7 +771,7 @@ def test_a_follower_whose_high_watermark_lags_behind_is_waited_for() -> None:
     "FetcherTest.testFetchErrorShouldClearPreferredReadReplica",
     "FetcherTest.testPreferredReadReplicaOffsetError",
 )
-@pytest.mark.parametrize("failure", [*sorted(INVALID_METADATA | RETRIABLE | {ErrorCode.OFFSET_OUT_OF_RANGE}), "lost"])
+@pytest.mark.parametrize("failure", [*sorted((RETRIED - UNKNOWN_TOPIC) | {ErrorCode.OFFSET_OUT_OF_RANGE}), "lost"])
 def test_a_follower_that_fails_is_given_up(failure: Any) -> None:
     world = World({ZERO: log_of(*[400] * 3)}, FetchPolicy(partition_max_bytes=500), followers={2: log_of(*[400] * 3)})
     failures = iter([None, failure])
@@ -775,7 +811,7 @@ def test_a_broker_that_names_itself_is_no_follower(named: int) -> None:
     assert machine.next_actions(1_000) == [RefreshMetadata(("t",))]
 
 
-@pytest.mark.parametrize("error", sorted(SESSION_ERRORS))
+@pytest.mark.parametrize("error", sorted(NEW_SESSION))
 def test_a_lost_session_is_begun_again_at_once_a_few_times(error: ErrorCode) -> None:
     world = World({ZERO: log_of(0)})
     failures = iter([error] * 6)

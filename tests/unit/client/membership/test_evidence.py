@@ -292,6 +292,8 @@ def test_stalls_explain_late_polls_and_missing_heartbeats(cause: MemberCause) ->
     assert silent.short == removed.short == "5000 of 7000 ms without a heartbeat"
     assert "session.timeout.ms to 20000" in removed.advice
     assert near.event == "sent no heartbeat for 2500 ms, session.timeout.ms is 6000"
+    assert near.advice
+    assert "session.timeout.ms" not in near.advice, "the silence fits into the session"
 
 
 def test_a_stall_that_is_too_short_explains_nothing() -> None:

@@ -45,7 +45,7 @@ def test_a_tls_context_of_the_application(canned_broker: Any) -> None:
     broker = canned_broker(lambda key, correlation: None)
 
     class Context:
-        def wrap_socket(self, plain: socket.socket, server_hostname: str) -> Any:
+        def wrap_socket(self, plain: socket.socket, server_hostname: str, do_handshake_on_connect: bool) -> Any:
             wrapped.append(server_hostname)
             return plain
 

@@ -68,7 +68,10 @@ def test_every_property() -> None:
         ({"sasl.login.class": "x"}, "sasl.login.class is not supported"),
         ({"security.providers": "x"}, "security.providers is not supported: leave it out"),
         ({"ssl.cipher.suites": "x"}, "ssl.cipher.suites is not supported"),
-        ({"ssl.truststore.password": "x"}, "belongs to Java's key stores"),
+        (
+            {"ssl.truststore.password": "x"},
+            r"belongs to a Java key store, .* reads PEM: turn .* \(keytool -list -rfc -keystore STORE > truststore.pem\)",
+        ),
         ({"ssl.truststore.location": "/t"}, r"must be PEM: JKS, Kafka's default, is not supported. .*keytool -list -rfc -keystore /t >"),
         ({"ssl.truststore.location": "/t", "ssl.truststore.type": "PKCS12"}, "openssl pkcs12 -in /t -nokeys"),
         ({"ssl.keystore.location": "/k", "ssl.keystore.type": "jks"}, "keytool -importkeystore -srckeystore /k"),

@@ -13,11 +13,13 @@ from html.parser import HTMLParser
 import pytest
 
 from ottla.console.report.report import Report, advice_html, asset, headline_html, joined_script, report_page, table_html
+from ottla.history.incidents import find_incidents
 from ottla.history.processes import Identity
+from ottla.history.sources.evidence import Cause
 from ottla.history.story.arrays import unpack
 from ottla.history.story.rebalances import StoryRebalance
-from ottla.history.story.story import Story, story
-from ottla.history.verdicts.verdict import SettingAdvice
+from ottla.history.story.story import Story, StoryExtras, story
+from ottla.history.verdicts.verdict import Confidence, SettingAdvice, Verdict
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&\"'"
 
@@ -89,6 +91,34 @@ def test_avoided_rebalances_are_rows_too() -> None:
     text = Elements(table_html(story("g", [], [StoryRebalance(started_ms=0, is_avoided=True)]).document)).text
     assert "◇" in text
     assert "avoided" in text
+
+
+def test_a_join_that_was_refused_is_not_called_avoided() -> None:
+    refused = StoryRebalance(started_ms=0, is_avoided=True, is_refused=True, planned=False)
+    text = Elements(table_html(story("g", [], [refused]).document)).text
+    assert "×" in text
+    assert "refused" in text
+    assert "avoided" not in text
+    assert "avoided" not in headline_html(story("g", [], [refused]).document)
+
+
+def test_the_page_begins_with_the_incidents_of_all_groups_each_once() -> None:
+    cause = {"cause": Cause.COORDINATOR_MOVE, "candidates": (Cause.COORDINATOR_MOVE,), "confidence": Confidence.HIGH}
+    outage = [
+        Verdict(group=group, generation=1, started_ms=10_000, ended_ms=12_000, kind="rebalance", planned=False, avoidable=False, **cause)
+        for group in ("orders", "<billing>")
+    ]
+    incidents = find_incidents(outage)
+    report = Report(tuple(story(each.group, [], [], StoryExtras(incidents=incidents)) for each in outage))
+    page = report.html()
+    assert page.index('<section class="incidents">') < page.index('<section class="group"')
+    text = Elements(page[: page.index('<section class="group"')]).text
+    assert text.count("broker outage") == 1
+    assert "<billing>, orders" in text or "orders, <billing>" in text
+    assert len(report.to_dict()["incidents"]) == 1
+    assert str(report).startswith("Broker outage: <billing>, orders, 1970-01-01 00:00:10 UTC for 2.0 s; 2 rebalances; not planned")
+    headline = report.stories[0].document["headline"]
+    assert headline.startswith("1 incident, 1 not planned: broker outage <billing>, orders 00:00. The evidence")
 
 
 def test_the_script_is_ascii_without_imports_and_cannot_end_its_element() -> None:
@@ -195,7 +225,7 @@ def test_a_notebook_gets_a_sandboxed_frame_a_table_and_text() -> None:
     [frame] = re.findall(r'<iframe sandbox="allow-scripts" srcdoc="([^"]*)"', bundle["text/html"])
     assert html.unescape(frame) == REPORT.html()
     assert '<table class="rebalances">' in bundle["text/html"].partition("</iframe>")[2]
-    assert "▼ w1 came back." in bundle["text/plain"]
+    assert "▼ 1970-01-01 00:00:00 UTC: w1 came back." in bundle["text/plain"]
 
 
 def test_elsewhere_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

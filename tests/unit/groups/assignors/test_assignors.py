@@ -3,10 +3,13 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ottla.groups.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber, assignors, find_assignor
+from ottla.groups.assignors._checks import AssignorError, checked_assignment
+from tests.examples import by_region
 
 
 class Everything(Assignor):
@@ -72,10 +75,63 @@ def test_what_is_no_assignor_is_refused(name: str, said: str) -> None:
 
 def test_the_example_of_the_page_about_assignors() -> None:
     page = (Path(__file__).parents[4] / "docs" / "assignors.md").read_text()
-    found: dict[str, type[Assignor]] = {}
-    exec(page.split("```python\n")[1].split("```")[0], found)
+    assert page.split("```python\n")[1].split("```")[0] == Path(by_region.__file__).read_text(), "mypy reads it there"
     members = [Subscriber(member_id=each, topics=frozenset({"t"}), rack=rack) for each, rack in (("a", "west"), ("b", "east"))]
-    assert found["ByRegion"]().assign(members, {"t": 3}, {}) == {"a": {"t": [1]}, "b": {"t": [0, 2]}}
+    assert by_region.ByRegion().assign(members, {"t": 3}, {}) == {"a": {"t": [1]}, "b": {"t": [0, 2]}}
+
+
+class Giving(Assignor):
+    """Gives what a test says."""
+
+    name = "giving"
+
+    def __init__(self, given: Any, *, is_cooperative: bool = False) -> None:
+        self.given = given
+        self.is_cooperative = is_cooperative
+
+    def assign(self, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS) -> Assignment:
+        return self.given()  # type: ignore[no-any-return]
+
+
+A = Subscriber(member_id="a", topics=frozenset({"t", "u"}), owned={"t": [1]}, generation=3)
+B = Subscriber(member_id="b", topics=frozenset({"t"}))
+WHOLE = {"a": {"t": [1], "u": [0]}, "b": {"t": [0]}}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (WHOLE | {"b": {"t": [0, 1]}}, "t-1 to both a and b"),
+        (WHOLE | {"b": {}}, "t-0 to no member, so that nothing reads it"),
+        (WHOLE | {"c": {"t": [0]}}, "an assignment to 'c', which is no member of the group"),
+        (WHOLE | {"b": {"t": [0, 2]}}, "t-2 to b, but t has the partitions 0 to 1"),
+        (WHOLE | {"b": {"t": [0], "v": [0]}}, "v-0 to b, but there is no such topic"),
+        ({"a": {"t": [1]}, "b": {"t": [0], "u": [0]}}, "u-0 to b, which does not subscribe to u"),
+        (None, "None: it must give a dictionary of partition numbers by topic for each member id"),
+        ({"a": [("t", 0)]}, "it must give a dictionary"),
+        (WHOLE | {"b": {"t": ["0"]}}, "it must give a dictionary"),
+    ],
+)
+def test_what_is_no_assignment_is_refused(given: Any, said: str) -> None:
+    with pytest.raises(AssignorError) as refused:
+        checked_assignment(Giving(lambda: given), [A, B], {"t": 2, "u": 1})
+    assert str(refused.value).startswith(f"the assignor giving ({__name__}:Giving) gave ")
+    assert said in str(refused.value)
+
+
+def test_an_assignment_is_taken_as_it_is_given() -> None:
+    assert checked_assignment(Giving(lambda: WHOLE), [A, B], {"t": 2, "u": 1, "no-subscriber": 1}) == WHOLE
+    left_out = {"a": {"u": {0}}, "b": {"t": (0,)}}
+    found = checked_assignment(Giving(lambda: left_out, is_cooperative=True), [A, B], {"t": 2, "u": 1})
+    assert found == {"a": {"u": [0]}, "b": {"t": [0]}}, "a cooperative one leaves out what has to be revoked first"
+    with pytest.raises(AssignorError, match="t-1 to no member"):
+        checked_assignment(Giving(lambda: left_out), [A, B], {"t": 2, "u": 1})
+
+
+def test_an_error_names_the_assignor() -> None:
+    with pytest.raises(AssignorError, match=r"the assignor giving \(.*:Giving\) raised ZeroDivisionError: ") as raised:
+        checked_assignment(Giving(lambda: 1 // 0), [A], {})
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
 
 
 def test_user_data_is_an_assignors_own_business() -> None:

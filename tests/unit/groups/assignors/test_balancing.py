@@ -129,6 +129,18 @@ def test_a_partition_goes_back_where_its_holder_gets_a_new_one_for_it() -> None:
     assert found.load == [2, 1, 1]
 
 
+def test_a_partition_goes_back_where_its_holder_gets_a_new_one_through_another_member() -> None:
+    found = holdings(
+        [member("a", "tu", t=(0,), u=(0,)), member("b", "t"), member("c", "vw", v=(0,)), member("d", "tw")], t=2, u=1, v=1, w=1
+    )
+    found.move_partition(0, 1)
+    found.give(1, 3)
+    found.give(4, 2)
+    assert found.load == [1, 1, 2, 1]
+    give_back(found)
+    assert found.owner == [0, 1, 0, 2, 3]
+
+
 def test_nothing_goes_back_where_the_counts_would_be_less_even() -> None:
     found = holdings([member("a", "t", t=(0, 1, 2)), member("b", "t")], t=3)
     even_out(found)

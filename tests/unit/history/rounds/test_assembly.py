@@ -73,3 +73,13 @@ def test_another_reason_or_another_member_makes_a_rebalance_of_its_own() -> None
         log.rejoin("a", 2, after_ms=after_ms, client_reason=reason)
         log.rebalance(3, count=2)
         assert len(rounds_of_group("g", log.lines)) == 2
+
+
+def test_refusals_that_only_a_client_saw_are_one_entry_and_no_rebalance() -> None:
+    log, client = EvidenceLog(), EvidenceLog(Source.CLIENT_LOG, clock="w2.log", now_ms=1_004_000)
+    log.join("a", 0, client_id="w1")
+    log.rebalance(1, count=1)
+    for _ in range(3):
+        client.add(Kind.JOIN_REFUSED, 900, client_id="w2", trigger="FAILED_JOIN")
+    rounds = rounds_of_group("g", [*log.lines, *client.lines])
+    assert [(each.is_avoided, each.started_ms) for each in rounds] == [(True, 1_004_900), (False, 1_005_000)]

@@ -59,6 +59,62 @@ def test_a_source_that_begins_in_the_second_life_of_a_group_joins_that_one() -> 
     assert sources == [[Source.OFFSETS_TOPIC]] * 2 + [[Source.BROKER_LOG, Source.OFFSETS_TOPIC]] * 2
 
 
+def test_generations_that_a_reloaded_coordinator_uses_again_are_merged_with_those_that_were_written() -> None:
+    """The broker is killed before generations 3 and 4 are on its disk: the log has them twice, the offsets topic once."""
+    log, topic = EvidenceLog(), EvidenceLog(Source.OFFSETS_TOPIC, now_ms=1_700_000)
+    for generation in (1, 2, 3, 4):
+        log.join("a", generation - 1)
+        log.rebalance(generation)
+    log.add(Kind.LOADED, 9_000)
+    for generation in (3, 4, 5, 6):
+        log.join("b", generation - 1)
+        log.rebalance(generation)
+    ends = [line.at_ms for line in log.lines if line.kind is Kind.SYNC_COMPLETED]
+    for generation, at_ms in zip((1, 2, 3, 4, 5, 6), (*ends[:2], *ends[4:]), strict=True):
+        topic.add(Kind.SYNC_COMPLETED, at_ms + 700_000 - topic.now_ms, generation=generation, members=(member("a"),))
+    merged = [(each.generation, len(each.parts)) for each in merge("g", by_clock([*log.lines, *topic.lines]))]
+    assert merged == [(1, 2), (2, 2), (3, 1), (4, 1), (3, 2), (4, 2), (5, 2), (6, 2)]
+
+
+def test_a_client_joins_the_generation_of_its_own_time() -> None:
+    """Its clock is half a minute ahead; generation 2 is used again after a reload."""
+    log, worker = EvidenceLog(), EvidenceLog(Source.CLIENT_LOG, clock="w1.log")
+    for generation in (1, 2, 2, 3):
+        if generation == 2:
+            log.add(Kind.LOADED, 9_000)
+        log.join("a", generation - 1)
+        log.rebalance(generation)
+    ends = [line.at_ms for line in log.lines if line.kind is Kind.SYNC_COMPLETED]
+    for generation, at_ms in zip((1, 2, 3), (ends[0], *ends[2:]), strict=True):
+        worker.add(Kind.CLIENT_JOINED, at_ms + 30_000 - worker.now_ms, generation=generation, client_id="w1")
+    rounds = rounds_of_group("g", [*log.lines, *worker.lines])
+    assert [(each.generation, len(each.client_items)) for each in rounds] == [(1, 1), (2, 0), (2, 1), (3, 1)]
+
+
+def test_a_generation_that_was_stored_and_is_formed_once_more_is_another_one() -> None:
+    log = EvidenceLog()
+    log.join("a", 0)
+    log.rebalance(1)
+    log.add(Kind.LOADED, 9_000)
+    log.join("b", 0)
+    log.rebalance(1)
+    assert [each.generation for each in merge("g", by_clock(log.lines))] == [1, 1]
+
+
+def test_a_rebalance_long_after_one_that_a_reload_undid_is_another_one() -> None:
+    """The coordinator removed all, and gave its groups up before that was written: the members live on."""
+    for after_ms, generations in ((2_000, [1, 2]), (40_000, [1, 2, 2])):
+        log = EvidenceLog()
+        log.join("a", 0)
+        log.rebalance(1)
+        log.expire("a", 1)
+        log.add(Kind.UNLOADED, 100)
+        log.add(Kind.LOADED, 900)
+        log.expire("a", 1, after_ms=after_ms)
+        log.rebalance(2)
+        assert [each.generation for each in merge("g", by_clock(log.lines))] == generations
+
+
 def broker() -> EvidenceLog:
     log = EvidenceLog()
     log.join("m1", 0, client_id="w1")

@@ -1,4 +1,4 @@
-"""TODO"""
+"""Members that went, paired with the clients that came back."""
 
 import pytest
 
@@ -75,6 +75,42 @@ def test_several_members_of_one_name_make_the_return_unsure() -> None:
     log.join("m3", 3, client_id="rdkafka")
     log.rebalance(4, count=2)
     assert rounds_of_group("g", log.lines)[2].departures[0].is_shared_name
+
+
+def test_a_departure_ends_with_the_next_join_of_its_process() -> None:
+    """A crash loop: two processes are started before the session of the first one ends; then the third is closed, and started again."""
+    log = EvidenceLog()
+    log.join("m0", 0, client_id="w1")
+    log.rebalance(1, count=1)
+    log.now_ms += 60_000
+    log.join("m1", 1, client_id="w1")
+    log.rebalance(2, count=2)
+    log.join("m2", 2, client_id="w1", after_ms=15_000)
+    log.rebalance(3, count=3)
+    for generation, name in ((3, "m0"), (4, "m1")):
+        log.expire(name, generation, client_id="w1", after_ms=15_000)
+        log.rebalance(generation + 1, count=1)
+    log.leave("m2", 5, client_id="w1", after_ms=90_000)
+    log.rebalance(6, count=1)
+    log.join("m3", 6, client_id="w1", after_ms=2_000)
+    log.rebalance(7, count=1)
+    departures = [departure for rebalance in rounds_of_group("g", log.lines) for departure in rebalance.departures]
+    returns = [(each.who.member_id, each.returned and each.returned.who.member_id) for each in departures]
+    assert returns == [("m0", "m1"), ("m1", "m2"), ("m2", "m3")]
+    assert departures[-1].returned_after_ms == 2_120
+
+
+def test_a_departure_of_an_earlier_life_is_no_longer_open() -> None:
+    """The first return is in no source, as the coordinator that saw it had not written it."""
+    log = EvidenceLog()
+    log.leave("m1", 3, client_id="w1")
+    log.rebalance(4, count=1)
+    log.leave("m2", 4, client_id="w1", after_ms=100_000)
+    log.rebalance(5, count=1)
+    log.join("m3", 5, after_ms=2_000, client_id="w1")
+    log.rebalance(6, count=2)
+    first, second, _ = rounds_of_group("g", log.lines)
+    assert (first.departures[0].returned, second.departures[0].returned_after_ms) == (None, 2_120)
 
 
 def test_where_clocks_differ_the_absence_is_not_known() -> None:

@@ -1,5 +1,7 @@
 """The evidence of one clock as parts of rebalances."""
 
+import pytest
+
 from ottla.history.rounds.splitting import BUMPS_TOGETHER_MS, COLLECTS_MS, SOURCE_RANK, Part, Stage, split
 from ottla.history.sources.evidence import CommitSpan, Kind, Source
 from ottla.protocol.model import TopicPartition
@@ -61,7 +63,7 @@ def test_epochs_without_a_target_in_between_are_one_rebalance() -> None:
 def test_a_static_return_is_avoided_unless_its_trigger_follows() -> None:
     log = EvidenceLog()
     log.add(Kind.STATIC_REPLACED, generation=3, member_id="b", instance_id="i")
-    assert [part.is_avoided for part in split(log.lines)[0]] == [True]
+    assert [(part.is_avoided, part.generation) for part in split(log.lines)[0]] == [(True, 3)]
     log.add(Kind.TRIGGER, 5, generation=3, trigger="ASSIGNOR_CHANGE", member_id="b", instance_id="i")
     log.rebalance(4)
     (part,) = split(log.lines)[0]
@@ -74,6 +76,14 @@ def test_a_static_leave_of_kip_848_starts_nothing() -> None:
     log.add(Kind.STATIC_REPLACED, 900, member_id="b", instance_id="i")
     (part,) = split(log.lines)[0]
     assert part.is_avoided
+
+
+@pytest.mark.parametrize(("group_type", "kinds_before"), [("consumer", ["topics-changed"]), ("classic", [])])
+def test_new_partitions_begin_a_rebalance_where_the_coordinator_assigns(group_type: str, kinds_before: list[str]) -> None:
+    log = EvidenceLog(group_type=group_type)
+    log.add(Kind.TOPICS_CHANGED)
+    log.add(Kind.JOIN_COMPLETED, 10, generation=5)
+    assert kinds(log) == [[*kinds_before, "join-completed"]]
 
 
 def test_only_the_offsets_topic_a_generation_is_its_stored_assignment() -> None:

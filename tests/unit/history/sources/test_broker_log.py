@@ -490,11 +490,11 @@ def parsed_modern(*texts: str) -> list[Facts]:
         (
             OWNED,
             {
-                "kind": Kind.STATIC_FENCED,
+                "kind": Kind.JOIN_REFUSED,
                 "member_id": "m",
                 "instance_id": "i",
-                "trigger": Cause.STATIC_FENCED,
-                "reason": f"[GroupId g] {OWNED}",
+                "candidates": (Cause.STATIC_FENCED, Cause.FAILED_JOIN),
+                "reason": f"UNRELEASED_INSTANCE_ID: [GroupId g] {OWNED}",
             },
         ),
         ("Bumped group epoch to 5 with metadata hash -8042.", {"kind": Kind.JOIN_COMPLETED, "generation": 5}),
@@ -694,11 +694,11 @@ def test_the_log_of_an_apache_kafka_is_understood() -> None:
     assert causes[Cause.POLL_TIMEOUT] == 1
     assert causes[Cause.EXPIRE_HEARTBEAT] == 1
     assert causes[Cause.LEAVE_CLOSE] == 2
-    static = [(each.kind, each.group) for each in evidence if each.kind in (Kind.STATIC_REPLACED, Kind.STATIC_FENCED)]
+    static = [(each.kind, each.group) for each in evidence if each.kind in (Kind.STATIC_REPLACED, Kind.STATIC_FENCED, Kind.JOIN_REFUSED)]
     assert static == [
         (Kind.STATIC_REPLACED, "java-static"),
         (Kind.STATIC_REPLACED, "next-static"),
-        (Kind.STATIC_FENCED, "next-static"),
+        (Kind.JOIN_REFUSED, "next-static"),
         (Kind.STATIC_REPLACED, "java-static"),
         (Kind.STATIC_FENCED, "java-static"),
     ]

@@ -28,7 +28,14 @@ from ottla.history.sources.log_lines import REMOVED_BEFORE, Facts
 
 
 def joined(client: str, group: str | None, generation: int) -> dict[str, object]:
-    return {"kind": Kind.CLIENT_JOINED, "client_id": client, "group": group, "generation": generation, "member_id": f"{client}-1"}
+    return {
+        "kind": Kind.CLIENT_JOINED,
+        "client_id": client,
+        "group": group,
+        "generation": generation,
+        "member_id": f"{client}-1",
+        "library": "java",
+    }
 
 
 def test_what_names_no_member_has_that_of_the_clients_last_join() -> None:
@@ -131,11 +138,11 @@ def parsed(*texts: str) -> list[Facts]:
     [
         (
             f"Successfully joined group with generation {GENERATION}",
-            {"kind": Kind.CLIENT_JOINED, "generation": 3, "member_id": "c-1", "protocol": "range"},
+            {"kind": Kind.CLIENT_JOINED, "generation": 3, "member_id": "c-1", "protocol": "range", "library": "java"},
         ),
         (
             f"Successfully synced group in generation {GENERATION}",
-            {"kind": Kind.CLIENT_JOINED, "generation": 3, "member_id": "c-1", "protocol": "range"},
+            {"kind": Kind.CLIENT_JOINED, "generation": 3, "member_id": "c-1", "protocol": "range", "library": "java"},
         ),
         (
             "Request joining group due to: cached metadata has changed from (version8: {a=[NO_RACK]}) at the beginning "
@@ -363,10 +370,19 @@ def test_the_group_is_that_of_the_clients_other_messages() -> None:
     facts = parsed_librdkafka(
         f"REBALANCE|{prefix}{STATE.format('initiating rebalance', 'NONE', '', 'Metadata for subscribed topic(s) has changed')}",
         f"JOINGROUP|{prefix}{joined.replace('Id 2', 'Id -1')}Broker: Not coordinator",
+        f"JOINGROUP|{prefix}{joined}Broker: Unknown member",
         f"JOINGROUP|{prefix}{joined}(no error)",
     )
     assert facts == [
-        {"client_id": "c", "group": "my group (a)", "kind": Kind.CLIENT_JOINED, "generation": 2, "member_id": "m1", "protocol": "range"}
+        {
+            "client_id": "c",
+            "group": "my group (a)",
+            "kind": Kind.CLIENT_JOINED,
+            "generation": 2,
+            "member_id": "m1",
+            "protocol": "range",
+            "library": "librdkafka",
+        }
     ]
 
 
@@ -483,7 +499,9 @@ def parsed_aiokafka(*texts: str) -> list[Facts]:
 
 
 def test_joining() -> None:
-    assert parsed_aiokafka(JOINED_AIOKAFKA) == [{"kind": Kind.CLIENT_JOINED, "group": "my group", "generation": 3, "member_id": "c-1"}]
+    assert parsed_aiokafka(JOINED_AIOKAFKA) == [
+        {"kind": Kind.CLIENT_JOINED, "group": "my group", "generation": 3, "member_id": "c-1", "library": "aiokafka"}
+    ]
 
 
 def test_a_leader_names_the_assignor_of_the_generation_that_it_joined() -> None:
@@ -579,3 +597,32 @@ def test_any_message_is_read(text: str) -> None:
     ):
         parser.find(start + text)
         parser.parse(start + text)
+
+
+# A member that may not join.
+
+NO_ASSIGNOR = "The group member's supported protocols are incompatible with those of existing members"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [JAVA + "JoinGroup failed due to fatal error: " + NO_ASSIGNOR],
+        [AT + "kafka.coordinator Attempt to join group g failed due to fatal error: InconsistentGroupProtocolError"],
+        [AIO_JOINED, AT + "aiokafka Attempt to join group failed due to fatal error: [Error 23] InconsistentGroupProtocolError"],
+        [
+            '%7|1763800000.000|CGRPSTATE|c#consumer-1| [thrd:main]: Group "g" changed state init -> up',
+            "%7|1763800000.123|JOINGROUP|c#consumer-1| [thrd:main]: JoinGroup response: GenerationId -1, Protocol , LeaderId , "
+            "my MemberId , member metadata count 0: Broker: Inconsistent group protocol",
+        ],
+    ],
+)
+def test_a_member_whose_assignor_nobody_shares_is_refused(lines: list[str]) -> None:
+    (found,) = read(*lines)
+    assert (found.kind, found.trigger, found.group) == (Kind.JOIN_REFUSED, Cause.FAILED_JOIN, "g")
+    assert (found.reason or "").startswith("INCONSISTENT_GROUP_PROTOCOL")
+
+
+def test_an_instance_id_that_is_not_released() -> None:
+    (found,) = read(JAVA + "ConsumerGroupHeartbeat failed due to unreleased instance id i: owned by member n.")
+    assert (found.kind, found.instance_id, found.candidates) == (Kind.JOIN_REFUSED, "i", (Cause.STATIC_FENCED, Cause.FAILED_JOIN))

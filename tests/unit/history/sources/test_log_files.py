@@ -3,11 +3,13 @@
 import gzip
 import io
 import os
+import threading
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,6 +28,7 @@ from ottla.history.sources.log_files import (
     split_file,
 )
 from ottla.history.sources.log_lines import LogCounts, Skip
+from ottla.testing.waiting import wait_until
 
 LOG = Path(__file__).parents[3] / "data" / "logs" / "apache-kafka-4.3.0.log"
 
@@ -205,6 +208,29 @@ def test_a_file_that_went_away_is_a_problem(tmp_path: Path) -> None:
     path.unlink()
     assert (read_log_files(files), files.size_bytes) == ([], 0)
     assert files.problems == [f"{path}: No such file or directory"]
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+def test_a_pipe_is_read_once_to_its_end_and_waited_for(
+    tmp_path: Path, packed: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    monkeypatch.setattr(log_parts, "SILENT_S", 0)
+    files = LogFiles(zone=UTC)
+    files.add_broker_logs(str(path))
+    found: list[Any] = []
+    reader = threading.Thread(target=lambda: found.extend(read_log_files(files)))
+    reader.start()
+    wait_until(lambda: caplog.messages == [f"{path}: waiting for a program that writes to this pipe"], "it says what it waits for")
+    path.write_bytes(packed(lines(1, 2, 3)))
+    reader.join()
+    assert (files.problems, files.counts[str(path)].lines, len(found)) == ([], 3, 3)
+
+
+def test_a_device_is_refused() -> None:
+    with pytest.raises(SourceError, match=r"^/dev/zero is a device, which may have no end: name a file or a pipe$"):
+        matching_files("/dev/zero")
 
 
 def test_a_name_with_brackets_is_a_name(tmp_path: Path) -> None:

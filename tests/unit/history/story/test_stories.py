@@ -85,6 +85,9 @@ def test_an_anonymous_story_has_the_same_shape_and_no_names() -> None:
         assert name not in text
     assert anonymous.group == "group-1"
     assert [each["name"] for each in anonymous.document["members"]] == ["client-1", "client-2"]
+    (incident,) = anonymous.document["incidents"][-1:]
+    assert (incident["incident"], incident["groups"], incident["culprits"]) == ("lost member", ["group-1"], ["client-2"])
+    assert [each["incident"] for each in named.document["incidents"]] == [each["incident"] for each in anonymous.document["incidents"]]
     assert anonymous.document["rebalances"]["sentence"][-1].startswith("client-2 sent no heartbeat for 6.1 s")
     for column in ("cause", "started_ms", "stopped", "moved", "row", "assignments"):
         assert anonymous.document["rebalances"][column] == named.document["rebalances"][column]

@@ -121,6 +121,8 @@ def test_the_headline_of_a_calm_group() -> None:
     assert headline([rebalance(True), rebalance(None)], []) == "2 rebalances, none of them is known to be unplanned."
     assert headline([], []) == "The evidence holds no rebalance of this group."
     assert headline([rebalance(True), avoided], []).endswith("Static membership avoided 1 rebalance.")
+    refused = StoryRebalance(started_ms=0, is_avoided=True, is_refused=True)
+    assert headline([rebalance(True), refused], []) == "1 rebalance, all of them planned. 1 join was refused."
 
 
 def setting(name: str, value: str | None = "1") -> SettingAdvice:

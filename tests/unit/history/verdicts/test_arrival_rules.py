@@ -54,19 +54,26 @@ def test_members_that_start_a_group_choose_its_assignor() -> None:
     assert "the assignor changed with it" not in names(joining(1, 500, is_protocol_changed=True))
 
 
-def avoided(*kinds: Kind, had_left: bool = False, **evidence: Any) -> Round:
+def avoided(
+    *kinds: Kind, had_left: bool = False, trigger: str | None = None, is_owner_silent: bool | None = None, **evidence: Any
+) -> Round:
     log = EvidenceLog()
     context = [log.add(Kind.MEMBER_LEFT, instance_id="i")] if had_left else []
     log.lines = []
     for kind in kinds:
-        log.add(kind, 10, generation=3, member_id="m2", instance_id="i", evidence=evidence)
+        log.add(kind, 10, generation=3, member_id="m2", instance_id="i", trigger=trigger, evidence=evidence)
     part = Part(clock="c", source=Source.BROKER_LOG, stage=Stage.ENDED, is_avoided=True, items=log.lines, context=context)
-    return Round(group="g", generation=3, parts=[part], is_avoided=True)
+    return Round(group="g", generation=3, parts=[part], is_avoided=True, is_owner_silent=is_owner_silent)
 
 
 HOLDS = {
     "an instance id came back": avoided(Kind.STATIC_REPLACED),
     "an instance id is in use": avoided(Kind.STATIC_FENCED),
+    "the instance id went back and forth": avoided(*[Kind.STATIC_REPLACED] * 3),
+    "an instance id is not released": avoided(Kind.JOIN_REFUSED),
+    "shares no assignor": avoided(Kind.JOIN_REFUSED, trigger="FAILED_JOIN"),
+    "the owner of its instance id was dead": avoided(Kind.JOIN_REFUSED, is_owner_silent=True),
+    "the owner of its instance id lived": avoided(Kind.JOIN_REFUSED, is_owner_silent=False),
     "its predecessor was alive": avoided(Kind.STATIC_REPLACED, last_heartbeat_age_ms=200),
     "it had left for now": avoided(Kind.STATIC_REPLACED, had_left=True),
 }
@@ -85,6 +92,10 @@ def test_the_rule_holds_for_its_example(name: str) -> None:
         (avoided(Kind.STATIC_REPLACED, had_left=True), Cause.STATIC_REJOIN, Confidence.HIGH),
         (avoided(Kind.STATIC_FENCED), Cause.STATIC_FENCED, Confidence.HIGH),
         (avoided(Kind.STATIC_REPLACED, Kind.STATIC_FENCED), Cause.STATIC_FENCED, Confidence.HIGH),
+        (avoided(*[Kind.STATIC_REPLACED] * 3), Cause.STATIC_FENCED, Confidence.HIGH),
+        (avoided(Kind.JOIN_REFUSED, is_owner_silent=False), Cause.STATIC_FENCED, Confidence.HIGH),
+        (avoided(Kind.JOIN_REFUSED, is_owner_silent=True), Cause.FAILED_JOIN, Confidence.MEDIUM),
+        (avoided(Kind.JOIN_REFUSED, trigger="FAILED_JOIN"), Cause.FAILED_JOIN, Confidence.HIGH),
     ],
 )
 def test_a_restart_or_a_second_process(each: Round, cause: Cause, confidence: Confidence) -> None:

@@ -110,12 +110,15 @@ def subscribed_before() -> Round:
     return each
 
 
+SEVERAL = plain_rejoin()
+SEVERAL.say_resubscribed = frozenset({"a", "b"})
 HOLDS = {
     "rejoined without a reason": rejoin("not provided"),
     "an epoch alone": epoch(),
     "a generation alone": listed(),
     "metadata changed": rejoin("cached metadata has changed"),
     "subscription changed": rejoin("subscription has changed"),
+    "several members' subscriptions changed": SEVERAL,
     "has to revoke": rejoin("need to revoke partitions and re-join"),
     "enforced": rejoin("rebalance enforced by user"),
     "a reason of the application's own": rejoin("please do it"),

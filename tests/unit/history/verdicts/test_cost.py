@@ -88,6 +88,12 @@ def test_members_that_started_a_moment_too_late_are_counted() -> None:
     assert figures_of(second, None, second.arrivals[0])["late_starters"] == 1
 
 
+def test_rebalances_that_were_missed_or_followed_are_counted() -> None:
+    each = a_round("cooperative-sticky")
+    each.skipped, each.follow_ups = 2, [a_round("cooperative-sticky")]
+    assert figures_of(each, None, None) == {"generations_skipped": 2, "follow_up_count": 1}
+
+
 @pytest.mark.parametrize(
     ("source", "candidates", "words"),
     [

@@ -13,6 +13,7 @@ from ottla.history.verdicts.departure_rules import ANY_LOSS, AWAY, BACK, DEPARTU
 from ottla.history.verdicts.verdict import findings_of
 from tests.support.kit.evidence import EvidenceLog
 
+STATIC = Identity("m1", "i", "w1")
 TIMEOUTS = {"session_timeout_ms": 6_000, "rebalance_timeout_ms": 8_000, "commit_interval_ms": 500}
 BY_GAP = (
     conditions.committed_just_before,
@@ -76,6 +77,9 @@ HOLDS: dict[str, Departure] = {
     "removed by an administrator": departure(client_reason="member was removed by an admin"),
     "a free-text reason": departure(client_reason="drain"),
     "session expired": departure(role=Role.EXPIRED),
+    "session of a static member expired": departure(role=Role.EXPIRED, who=STATIC),
+    "a static member expired after others had closed": departure(role=Role.EXPIRED, who=STATIC, closed_before=[departure()]),
+    "a static member had closed": departure(role=Role.EXPIRED, who=STATIC, had_left_for_now=True),
     "session expired, KIP-848": departure(role=Role.EXPIRED, is_consumer_type=True),
     "did not join again": departure(role=Role.LATE_TO_JOIN),
     "did not sync": departure(role=Role.LATE_TO_SYNC),
@@ -101,6 +105,9 @@ HOLDS: dict[str, Departure] = {
     "silent, and back on another connection": departure(role=Role.EXPIRED, returned=arrival(), is_same_connection=False),
     "its successor was there first": departure(is_replaced_before=True, returned=arrival()),
     "another member had come": departure(role=Role.EXPIRED, is_consumer_type=True, may_be_replaced=True),
+    "its log has no poll timeout": departure(unsaid=frozenset({Cause.POLL_TIMEOUT})),
+    "its log does not say that it leaves": departure(unsaid=frozenset({Cause.LEAVE_CLOSE})),
+    "it did not leave": departure(role="", unsaid=frozenset({Cause.LEAVE_CLOSE})),
     "the assignor changed with it": departure(is_protocol_changed=True),
 }
 BLAND = departure(role=Role.OTHER, client_reason=None, returned=arrival(), is_shared_name=True)

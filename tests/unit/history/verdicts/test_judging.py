@@ -132,7 +132,6 @@ def test_codes_that_say_it_all(code: str, cause: Cause) -> None:
     ("reason", "cause"),
     [
         ("cached metadata has changed from (..) at the beginning of the rebalance to (..)", Cause.TOPIC_CHANGE),
-        ("subscription has changed from [a] at the beginning of the rebalance to [a, b]", Cause.SUBSCRIPTION),
         ("rebalance enforced by user", Cause.ENFORCED),
         ("rebalance failed due to CoordinatorLoadInProgressException", Cause.COORDINATOR_MOVE),
     ],
@@ -316,3 +315,126 @@ def test_the_same_words_count_once_and_unknown_ones_not_at_all() -> None:
     ]
     (finding,) = stated_findings([*items, log.add(Kind.TRIGGER, candidates=("y",)), log.add(Kind.TRIGGER)], of_departure=False)
     assert (finding.weights[Cause.ADMIN], finding.confidence) == (1.0, Confidence.HIGH)
+
+
+# --- one cause for what happens together
+
+
+def expired_at_once(group: str, names: tuple[str, ...], at_ms: int) -> EvidenceLog:
+    log = EvidenceLog(group=group, clock="broker")
+    for name in names:
+        log.join(f"{name}-id", 0, client_id=name, after_ms=10)
+    log.rebalance(1, count=len(names))
+    log.add(Kind.MEMBER_REMOVED, at_ms - log.now_ms, member_id=f"{names[0]}-id", client_id=names[0], trigger="EXPIRE_HEARTBEAT")
+    log.add(Kind.TRIGGER, generation=1, trigger="EXPIRE_HEARTBEAT", member_id=f"{names[0]}-id", client_id=names[0])
+    for name in names[1:]:
+        log.add(Kind.MEMBER_REMOVED, 20, member_id=f"{name}-id", client_id=name, trigger="EXPIRE_HEARTBEAT")
+    log.add(Kind.EMPTIED, 10, generation=2)
+    for name in names:
+        log.join(f"{name}-new", 2, client_id=name, after_ms=300)
+    log.rebalance(3, count=len(names))
+    return log
+
+
+def test_members_of_several_groups_that_are_lost_in_one_instant_were_lost_by_their_broker() -> None:
+    a, b = expired_at_once("a", ("a1", "a2"), 1_090_000), expired_at_once("b", ("b1", "b2"), 1_090_200)
+    for verdicts in judge([*a.lines, *b.lines]).values():
+        loss, back = verdicts[1:]
+        assert (loss.cause, back.cause) == (Cause.COORDINATOR_MOVE, Cause.COORDINATOR_MOVE)
+        assert (loss.planned, back.planned) == (False, False)
+    alone = judge(a.lines)["a"][1]
+    assert alone.cause is Cause.EXPIRE_HEARTBEAT, "two members of one group may have died together"
+    later = expired_at_once("b", ("b1", "b2"), 1_096_000)
+    assert judge([*a.lines, *later.lines])["a"][1].cause is Cause.EXPIRE_HEARTBEAT
+
+
+def test_sessions_that_began_together_when_groups_were_loaded_end_together() -> None:
+    a, b = expired_at_once("a", ("a1", "a2"), 1_090_000), expired_at_once("b", ("b1", "b2"), 1_090_200)
+    loaded = EvidenceLog(group="c", clock="broker", now_ms=1_045_000)
+    loaded.add(Kind.LOADED)
+    assert judge([*a.lines, *b.lines, *loaded.lines])["a"][1].cause is Cause.EXPIRE_HEARTBEAT
+
+
+def test_one_member_that_is_lost_after_a_move_is_not_put_down_to_it() -> None:
+    log = EvidenceLog()
+    for number in range(4):
+        log.join(f"m{number}", 0, after_ms=100, client_id=f"w{number}", coalesced=number > 0)
+    log.rebalance(1, count=4)
+    log.add(Kind.LOADED, 60_000)
+    log.expire("m3", 1, client_id="w3", after_ms=9_000)
+    log.rebalance(2, count=3)
+    verdict = last(log)
+    assert (verdict.cause, verdict.confidence) == (Cause.EXPIRE_HEARTBEAT, Confidence.MEDIUM)
+    assert Cause.COORDINATOR_MOVE in verdict.candidates
+
+
+def refused(owner_ends_ms: int | None) -> list[Verdict]:
+    """KIP-848: the owner of an instance id, and a process that may not take it."""
+    log = EvidenceLog(group_type="consumer")
+    log.add(Kind.MEMBER_JOINED, member_id="one", instance_id="i")
+    log.rebalance(2, count=1)
+    log.add(Kind.JOIN_REFUSED, 60_000, member_id="two", instance_id="i", candidates=("STATIC_FENCED", "FAILED_JOIN"))
+    if owner_ends_ms is not None:
+        log.add(Kind.MEMBER_REMOVED, owner_ends_ms, member_id="one", trigger="EXPIRE_HEARTBEAT")
+        log.rebalance(3, count=0)
+    return judge_group("g", log.lines)
+
+
+def test_a_static_member_that_is_killed_and_started_within_its_session_is_refused_and_no_second_process() -> None:
+    verdict = next(each for each in refused(10_000) if each.kind != "rebalance")
+    assert (verdict.kind, verdict.cause, verdict.planned) == ("refused", Cause.FAILED_JOIN, False)
+    assert "Start it again after that" in verdict.advice[0].sentence
+    for owner_ends_ms in (None, 90_000):
+        verdict = next(each for each in refused(owner_ends_ms) if each.kind != "rebalance")
+        assert (verdict.kind, verdict.cause) == (AVOIDED, Cause.STATIC_FENCED)
+
+
+def test_a_static_member_whose_session_expires_may_have_been_closed() -> None:
+    log = EvidenceLog()
+    log.join("m1", 0, client_id="w1")
+    log.join("m2", 0, client_id="w2", instance_id="i", coalesced=True)
+    log.rebalance(1, count=2)
+    log.now_ms += 60_000
+    silent = EvidenceLog()
+    silent.lines, silent.now_ms = list(log.lines), log.now_ms
+    silent.expire("m2", 1, client_id="w2", instance_id="i")
+    silent.rebalance(2, count=1)
+    assert (last(silent).cause, last(silent).confidence) == (Cause.EXPIRE_HEARTBEAT, Confidence.MEDIUM)
+    assert Cause.LEAVE_CLOSE in last(silent).candidates
+    log.leave("m1", 1, client_reason=CLOSED, client_id="w1")
+    log.rebalance(2, count=1)
+    log.add(Kind.MEMBER_REMOVED, 8_000, member_id="m2", client_id="w2", instance_id="i", trigger="EXPIRE_HEARTBEAT")
+    log.add(Kind.TRIGGER, generation=2, member_id="m2", trigger="EXPIRE_HEARTBEAT")
+    log.add(Kind.EMPTIED, generation=3)
+    assert (last(log).cause, last(log).planned) == (Cause.LEAVE_CLOSE, True), "all were stopped, one after the other"
+
+
+def test_members_that_subscribe_to_other_topics_one_after_the_other_have_a_pattern() -> None:
+    log = settled()
+    log.rejoin("m1", 1, client_reason="the subscription has changed")
+    log.rebalance(2, count=2)
+    alone = last(log)
+    assert (alone.cause, alone.confidence, set(alone.candidates)) == (
+        Cause.SUBSCRIPTION,
+        Confidence.MEDIUM,
+        {Cause.SUBSCRIPTION, Cause.TOPIC_CHANGE},
+    )
+    log.rejoin("m2", 2, client_reason="the subscription has changed", after_ms=900)
+    log.rebalance(3, count=2)
+    assert [verdict.cause for verdict in judge_group("g", log.lines)][1:] == [Cause.TOPIC_CHANGE] * 2
+
+
+def test_a_member_that_brings_another_assignor_changed_it() -> None:
+    log, topic = EvidenceLog(), EvidenceLog(Source.OFFSETS_TOPIC)
+    members = [member("w1", 0, 1)]
+    log.join("w1-id", 0, client_id="w1")
+    for generation, protocol in ((1, "range"), (2, "roundrobin")):
+        if generation == 2:
+            log.join("w2-id", 1, client_id="w2", after_ms=60_000)
+            members = [member("w1", 0), member("w2", 1)]
+        log.rebalance(generation, count=len(members))
+        topic.now_ms = log.now_ms
+        topic.add(Kind.SYNC_COMPLETED, generation=generation, members=tuple(members), protocol=protocol)
+    verdict = last(log, topic)
+    assert (verdict.cause, verdict.confidence) == (Cause.ASSIGNOR_CHANGE, Confidence.MEDIUM)
+    assert Cause.JOIN_NEW in verdict.candidates

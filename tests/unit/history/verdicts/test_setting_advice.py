@@ -79,3 +79,10 @@ def test_a_session_that_no_source_shows_is_not_made_up() -> None:
     assert advice.value is None
     assert "a session.timeout.ms longer by 4 s would" in advice.sentence
     assert "45 s" not in advice_for(Cause.RESTART_DYNAMIC, situation(absence_ms=3_200))[0].sentence
+
+
+def test_no_session_of_minutes_is_advised() -> None:
+    for cause in (Cause.RESTART_DYNAMIC, Cause.EXPIRE_HEARTBEAT):
+        advice = advice_for(cause, situation(session_timeout_ms=10_000, absence_ms=129_000))
+        assert not any(each.value for each in advice if each.setting == "session.timeout.ms")
+        assert "260" not in advice[0].sentence

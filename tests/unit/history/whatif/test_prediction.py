@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.history.sources.evidence import Cause, Kind, Source
+from ottla.history.sources.evidence import Cause, Evidence, Kind, Source
 from ottla.history.sources.group_events import evidence_of_event
-from ottla.history.whatif.behaviour import Action, ActionKind
+from ottla.history.whatif.behaviour import Action, ActionKind, GroupBehaviour, LeaderRejoin
 from ottla.history.whatif.outcome import Outcome, ReplayedRebalance
 from ottla.history.whatif.prediction import (
     CANDIDATES_MAX,
@@ -19,6 +19,7 @@ from ottla.history.whatif.prediction import (
     predict,
     search,
 )
+from ottla.history.whatif.reconstruction import reconstruct
 from ottla.history.whatif.replay import replay
 from ottla.history.whatif.settings import Settings
 from tests.support.kit.evidence import EvidenceLog
@@ -151,3 +152,36 @@ def test_a_client_that_names_neither_group_nor_member_counts() -> None:
     found = evidence_of_group("g", [*broker.lines, *other.lines, *client.lines])
     assert len(found) == len(broker.lines) + 1
     assert found[-1].kind is Kind.CLIENT_LOST
+
+
+def events_of(group: GroupBehaviour) -> list[Evidence]:
+    return [item for event in replay(group).events if (item := evidence_of_event(event, clock="c")) is not None]
+
+
+def test_what_is_older_than_the_time_that_is_asked_for_says_with_which_settings_members_were_there() -> None:
+    found = predict("g", events_of(GROUP), Settings(session_timeout_ms=15_000), since_ms=62_000)
+    assert {each.session_timeout_ms for each in found.behaviour.processes} == {6_000}
+    assert not any("assumed" in note for note in found.behaviour.notes)
+    assert found.agreement == Agreement(3, 3, (), ())
+    assert found.comparison is not None
+    assert [(each.at_ms, each.process) for each in found.comparison.before.rebalances] == [(66_000, "a"), (110_000, "b"), (115_000, "b")]
+    with pytest.raises(ValueError, match="no rebalance"):
+        predict("g", events_of(GROUP), Settings(), since_ms=150_000)
+
+
+@pytest.mark.parametrize("since_ms", [10_000, 23_000, 27_000, 50_000, 70_000, 105_000, 112_000])
+def test_from_any_time_on_a_replay_has_the_rebalances_that_the_whole_one_has(since_ms: int) -> None:
+    whole = outcome_with(reconstruct("g", events_of(GROUP)), Settings())
+    later = outcome_with(reconstruct("g", events_of(GROUP), since_ms=since_ms), Settings())
+    assert [each.at_ms for each in later.rebalances] == [each.at_ms for each in whole.rebalances if each.at_ms >= since_ms]
+
+
+def test_a_leader_that_joins_again_because_of_a_rebalance_does_not_without_it() -> None:
+    group = replace(GROUP, leader_rejoins=(LeaderRejoin(31_000),))
+    found = compare(reconstruct("g", events_of(group)), Settings(session_timeout_ms=15_000))
+    assert 31_000 in [each.at_ms for each in found.before.rebalances]
+    assert not [each for each in found.after.rebalances if 10_000 < each.at_ms < 60_000]
+    # Where there are new partitions, it would have joined again all the same.
+    group = replace(group, partition_counts=((0, {"t": 6}), (30_500, {"t": 8})))
+    found = compare(reconstruct("g", events_of(group)), Settings(session_timeout_ms=15_000))
+    assert 31_000 in [each.at_ms for each in found.after.rebalances]

@@ -13,9 +13,9 @@ from ottla.history.rounds.assembly import rounds_of_group
 from ottla.history.rounds.round import Round
 from ottla.history.sources.evidence import Evidence, Kind, Source
 from ottla.history.sources.group_events import evidence_of_event
-from ottla.history.whatif.behaviour import Action, ActionKind, GroupBehaviour, LeaderRejoin, Reaction
+from ottla.history.whatif.behaviour import BEFORE_MS, Action, ActionKind, GroupBehaviour, LeaderRejoin, Reaction
 from ottla.history.whatif.prediction import agreement, outcome_with
-from ottla.history.whatif.reconstruction import BEFORE_MS, Histories, initial_delay_ms, partition_timeline, reactions, reconstruct
+from ottla.history.whatif.reconstruction import Histories, initial_delay_ms, partition_timeline, reactions, reconstruct
 from ottla.history.whatif.replay import replay
 from ottla.history.whatif.settings import Settings
 from tests.support.kit.evidence import EvidenceLog, member

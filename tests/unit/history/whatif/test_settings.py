@@ -49,6 +49,11 @@ def test_what_cannot_be_is_refused_with_what_to_write(text: str, said: str) -> N
         parse_settings([text])
 
 
+def test_only_the_initial_delay_can_be_none() -> None:
+    assert parse_settings(["group.initial.rebalance.delay.ms=0"]) == Settings(initial_rebalance_delay_ms=0)
+    assert parse_settings(["session.timeout.ms=1"]) == Settings(session_timeout_ms=1)
+
+
 def test_each_setting_changes_what_it_means() -> None:
     settings = Settings(session_timeout_ms=9_000, max_poll_interval_ms=30_000, max_poll_records=50, is_static=True, assignor="sticky")
     changed = apply_settings(BEHAVIOUR, settings)

@@ -27,6 +27,8 @@ def values_of(message: Any) -> Any:
         return {field.name: values_of(getattr(message, field.name)) for field in fields}
     if isinstance(message, tuple):
         return [values_of(item) for item in message]
+    if isinstance(message, datetime.datetime):
+        message = message - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     return message // datetime.timedelta(milliseconds=1) if isinstance(message, datetime.timedelta) else message
 
 

@@ -182,12 +182,36 @@ def test_the_same_failure_is_logged_once(coordinator: Coordinator, committer: Gr
     assert len(caplog.records) == 1
 
 
-def test_only_the_last_commit_has_a_long_timeout(coordinator: Coordinator, committer: GroupCommitter):
+def test_only_the_last_commit_has_a_long_timeout(coordinator: Coordinator, committer: GroupCommitter, caplog: pytest.LogCaptureFixture):
     committer.begin({A: 0})
     committer.offer({A: 0}, is_last=True)
     committer.offer({A: 1})
     committer.offer({A: 2}, is_last=True)
     assert coordinator.asked == [({A: 1}, COMMIT_MS_MAX), ({A: 2}, LAST_COMMIT_MS_MAX)]
+    assert caplog.records == [], "nothing had failed"
+
+
+def test_the_last_commit_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch):
+    timeouts = []
+
+    class Admin:
+        def __init__(self, settings: ClientSettings) -> None:
+            timeouts.append(settings.default_api_timeout_ms)
+
+        def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> Results:
+            assert group == "g"
+            return dict.fromkeys(offsets)
+
+        def close(self) -> None:
+            timeouts.append(0)
+
+    monkeypatch.setattr("ottla.spark.group.committer.AdminClient", Admin)
+    committer = GroupCommitter(ClientSettings(bootstrap_servers="127.0.0.1:1"), "g")
+    for number in range(3):
+        committer.offer({A: number}, is_last=number == 2)
+    committer.close()
+    assert timeouts == [COMMIT_MS_MAX, 0, LAST_COMMIT_MS_MAX, 0]
+    assert committer.metrics()["commits"] == 3
 
 
 def test_the_coordinator_is_called_and_no_broker_is_no_exception():

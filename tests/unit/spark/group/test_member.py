@@ -255,6 +255,8 @@ def test_commits_that_fail_are_repeated_later(
     own(member, consumer, ZERO)
     consumer.refusals = [KafkaError._TIMED_OUT, KafkaError._TIMED_OUT]
     member.batch_done()
+    (message,) = caplog.messages
+    assert message.startswith("offsets were not committed to the group g; the query continues: ")
     member.batch_done()  # too early
     now[0] += 1.1
     member.batch_done()
@@ -266,6 +268,15 @@ def test_commits_that_fail_are_repeated_later(
     assert consumer.commits == [{ZERO: 10}]
     assert len(caplog.messages) == 2
     assert caplog.messages[1] == "offsets are committed to the group g again"
+
+
+def test_a_revocation_commits_what_waits_for_its_back_off(member: GroupMember, consumer: ScriptedConsumer) -> None:
+    own(member, consumer, ZERO, ONE)
+    consumer.refusals = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+    member.batch_done()
+    assert consumer.commits == []
+    assert consumer.call("on_revoke", ONE).wait(S)
+    assert consumer.commits == [{ZERO: 10, ONE: 10}]
 
 
 def test_a_commit_during_a_rebalance_is_no_failure(member: GroupMember, consumer: ScriptedConsumer) -> None:

@@ -48,11 +48,15 @@ class ScriptedAdmin:
     def committed(self, groups: Iterable[str]) -> dict[str, Any]:
         return {group: self.commits.get(group, {}) for group in groups}
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> Any:
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int | CommittedOffset]) -> Any:
         if group == self.refused:
             return dict.fromkeys(offsets, Failure(ErrorCode.UNKNOWN_MEMBER_ID))
-        self.commits.setdefault(group, {}).update({place: CommittedOffset(offset) for place, offset in offsets.items()})
+        committed = {place: each if isinstance(each, CommittedOffset) else CommittedOffset(each) for place, each in offsets.items()}
+        self.commits.setdefault(group, {}).update(committed)
         return dict.fromkeys(offsets)
+
+    def delete_groups(self, groups: Iterable[str]) -> dict[str, Failure | None]:
+        return {group: self.commits.pop(group, None) and None for group in groups}
 
     def describe_groups(self, groups: Iterable[str]) -> dict[str, Any]:
         kinds: dict[str, Any] = {"kind": "Classic", "protocol_type": "consumer", "assignor": "", "coordinator": NODE, "members": ()}

@@ -1,5 +1,6 @@
 """Chunks: each for the task that writes its target partitions; reading is tested in tests/spark/test_migrate.py."""
 
+from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
 
@@ -22,7 +23,10 @@ from ottla.spark.migration.chunks import (
     PHASE,
     TARGET,
     Checksum,
+    ChunkReader,
+    OffsetReader,
     PartitionRouter,
+    ReadPhases,
     Routing,
     Seen,
     add_up,
@@ -105,6 +109,30 @@ def test_empty_batches_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each.num_rows for each in read(SETTINGS, ReadTask(()))] == [1]
 
 
+def test_what_tasks_read_is_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = {"partition": [4, 4], "key": [b"a", None], "timestamp": [7, 5]}
+    types = {"partition": pa.int32(), "key": pa.binary(), "timestamp": pa.timestamp("us")}
+    of_both = {name: pa.array(columns[name], types[name]) for name in columns}
+    batches = [pa.RecordBatch.from_pydict(of_both | {"offset": pa.array(each, pa.int64())}) for each in ([1, 2], [3, 5])]
+    monkeypatch.setattr(task_reading, "read", lambda *_: iter(batches))
+    numbers = [pa.RecordBatch.from_pydict({"id": [0]})]
+    seen: list[dict[Seen, Checksum]] = []
+    total: Any = SimpleNamespace(add=seen.append)
+
+    def of(*offsets: int) -> Checksum:
+        return checksum(np.array(offsets, np.int64))
+
+    assert list(OffsetReader(settings=SETTINGS, tasks=(ReadTask(()),), seen=total)(iter(numbers))) == []
+    assert seen == [{Seen(4, False): of(1, 2)}, {Seen(4, False): of(3, 5)}]
+    seen.clear()
+    routing = Routing(partitions=1, partitioner=MURMUR2, copied={4: (1,)})
+    reader = ChunkReader(settings=SETTINGS, tasks=(ReadTask(()),), routing=routing, buckets=1, seen=total)
+    chunks = [row for made in reader(iter(numbers)) for row in made.to_pylist()]
+    assert seen == [{Seen(4, True): of(2), Seen(4, False): of(1)}, {Seen(4, True): of(3, 5)}]
+    # The latest time is that of the whole partition so far, with what is not copied.
+    assert [(row["offset"], row[LATEST]) for row in chunks] == [(2, 7), (3, 7)]
+
+
 def test_lost_records_end_the_migration_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     def lose(*_arguments: Any) -> Any:
         raise DataLossError('Offsets are gone. Set "failOnDataLoss".') from ValueError("offset 3 of wide-0 is gone")
@@ -137,9 +165,9 @@ def test_a_key_goes_where_producers_send_it_and_others_stay_together(partitioner
     assert router.route(records([0, 1, 2, 3, 4], KEYS)).column(TARGET).to_pylist() == expected
 
 
-def test_the_phase_counts_the_groups_that_have_not_read_a_record() -> None:
-    router = PartitionRouter(Routing(partitions=1, partitioner=MURMUR2, positions={0: (5, 7)}), 0)
-    assert router.route(records([4, 5, 6, 7])).column(PHASE).to_pylist() == [0, 1, 1, 2]
+def test_each_record_has_the_phase_of_its_offset() -> None:
+    router = PartitionRouter(Routing(partitions=1, partitioner=MURMUR2, phases={0: ReadPhases((5, 7), (0, 1, 4))}), 0)
+    assert router.route(records([4, 5, 6, 7])).column(PHASE).to_pylist() == [0, 1, 1, 4]
 
 
 def test_the_latest_time_never_falls_over_several_batches() -> None:
@@ -172,7 +200,10 @@ def test_checksums_add_up_and_differ_where_sets_do(left: set[int], right: set[in
 
 def test_a_hole_that_moves_is_seen() -> None:
     offsets = set(range(10_000))
-    assert len({of(offsets - {hole}) for hole in offsets}) == len(offsets)
+    whole = of(offsets)
+    without = {hole: whole.minus(of({hole})) for hole in offsets}
+    assert len(set(without.values())) == len(offsets)
+    assert all(without[hole] == of(offsets - {hole}) for hole in range(0, 10_000, 100))
 
 
 def test_sums_by_key() -> None:

@@ -1,5 +1,7 @@
 """Checks of the target, with scripted Spark jobs; the jobs themselves run in tests/spark/test_migrate.py."""
 
+import time
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,10 @@ from ottla.client.settings import ClientSettings
 from ottla.protocol.arrow.decoder import HEADER_TYPE
 from ottla.spark.migration import copying as filling
 from ottla.spark.migration import copying as target_reading
-from ottla.spark.migration.chunks import Checksum, ChunkReader, OffsetReader, Seen, checksum
+from ottla.spark.migration.chunks import Checksum, ChunkReader, OffsetReader, ReadPhases, Seen, checksum
 from ottla.spark.migration.copied import RECORDS_MAX, SUMMARIES, Summary, SummaryReader, Tally, summary_of
 from ottla.spark.migration.copying import STILL_S, Comparison, Filling, SeenOffsets, TargetReads, plan_batches, tasks_of, tasks_of_parts
-from ottla.spark.migration.offsets import Carried, Counts, PlaceReader
+from ottla.spark.migration.offsets import Carried, Counts, PlaceReader, phases_of
 from ottla.spark.migration.topics import Shape
 from ottla.spark.migration.values import NOTHING, SOURCE_HEADER, Cluster, Extent, Migration, MigrationError, Progress
 from ottla.spark.sink.producer_settings import parse_producer_settings
@@ -56,7 +58,8 @@ class Jobs:
         self.held = dict(enumerate(places))
         self.admin.extents["narrow"] = [Extent(0, len(each)) for each in places]
 
-    def copy_batch(self, _spark: Any, reader: ChunkReader, _writer: Any) -> dict[int, int]:
+    def copy_batch(self, _spark: Any, reader: ChunkReader, writer: Any) -> dict[int, int]:
+        self.began_ms = writer.began_ms
         self.batches.append(ranges_of(reader))
         written = {0: 0, 1: 0}
         for partition, (start, end) in self.batches[-1].items():
@@ -123,9 +126,11 @@ def test_batches_up_to_the_ends_and_then_from_there(jobs: Jobs) -> None:
     made = target(jobs, reports)
     made.copy_up_to({0: Extent(0, 14), 1: Extent(3, 9)}, {})
     made.copy_up_to({0: Extent(0, 14), 1: Extent(3, 12)}, {})
-    assert jobs.batches == [{0: (0, 7), 1: (3, 6)}, {0: (7, 14), 1: (6, 9)}, {1: (9, 12)}]
-    assert reports[-1] == Progress(23, 23)
-    assert (made.written, made.done) == (23, 23)
+    made.copy_up_to({0: Extent(0, 14), 1: Extent(3, 13)}, {})
+    assert jobs.batches == [{0: (0, 7), 1: (3, 6)}, {0: (7, 14), 1: (6, 9)}, {1: (9, 12)}, {1: (12, 13)}]
+    assert reports == [Progress(*each) for each in ((0, 20), (10, 20), (20, 20), (20, 23), (23, 23), (23, 24), (24, 24))]
+    assert (made.written, made.done) == (24, 24)
+    assert abs(jobs.began_ms - time.time() * 1000) < 60_000
     made.verify({})
 
 
@@ -286,9 +291,10 @@ EXTENTS = st.dictionaries(st.integers(0, 5), st.tuples(st.integers(0, 50), st.in
 def test_every_offset_is_in_one_batch_and_in_its_order(left: dict[int, tuple[int, int]], data: st.DataObject, records_max: int) -> None:
     extents = {partition: Extent(start, start + size) for partition, (start, size) in left.items()}
     groups = data.draw(st.integers(0, 3))
-    positions = {partition: sorted(data.draw(st.lists(st.integers(0, 300), min_size=groups, max_size=groups))) for partition in extents}
+    committed = st.dictionaries(st.sampled_from(sorted(extents)), st.integers(0, 300))
+    phases = phases_of({f"g{number}": data.draw(committed) for number in range(groups)}, extents)
     reached = {partition: extent.start for partition, extent in extents.items()}
-    for batch in plan_batches(extents, positions, records_max):
+    for batch in plan_batches(extents, phases, records_max):
         assert sum(extent.size for extent in batch.values()) <= records_max + len(extents)
         for partition, extent in batch.items():
             assert extent.start == reached[partition]
@@ -302,10 +308,9 @@ def test_partitions_advance_together() -> None:
     assert list(plan_batches(left, {}, 55)) == [{0: Extent(0, 50), 1: Extent(1000, 1005)}, {0: Extent(50, 100), 1: Extent(1005, 1010)}]
 
 
-def test_what_more_groups_have_read_comes_first() -> None:
-    left = {0: Extent(0, 30), 1: Extent(0, 30)}
-    # Two groups: one has read nothing of partition 1, the other all of partition 0.
-    assert list(plan_batches(left, {0: [10, 30], 1: [0, 20]}, 10)) == [
+def test_a_phase_comes_after_the_phases_before_it() -> None:
+    left, phases = {0: Extent(0, 30), 1: Extent(0, 30)}, {0: ReadPhases((10, 30), (0, 1, 3)), 1: ReadPhases((0, 20), (0, 1, 2))}
+    assert list(plan_batches(left, phases, 10)) == [
         {0: Extent(0, 10)},
         {0: Extent(10, 15), 1: Extent(0, 5)},
         {0: Extent(15, 20), 1: Extent(5, 10)},
@@ -316,12 +321,37 @@ def test_what_more_groups_have_read_comes_first() -> None:
 
 
 def test_small_phases_share_a_batch() -> None:
-    assert list(plan_batches({0: Extent(0, 30)}, {0: [10, 20]}, 1000)) == [{0: Extent(0, 30)}]
+    assert list(plan_batches({0: Extent(0, 30)}, {0: ReadPhases((10, 20), (0, 1, 2))}, 1000)) == [{0: Extent(0, 30)}]
 
 
 def test_committed_offsets_outside_of_what_is_left() -> None:
-    assert list(plan_batches({0: Extent(20, 30)}, {0: [5, 99]}, 1000)) == [{0: Extent(20, 30)}]
+    assert list(plan_batches({0: Extent(20, 30)}, {0: ReadPhases((5, 99), (0, 1, 2))}, 1000)) == [{0: Extent(20, 30)}]
     assert list(plan_batches({}, {}, 1)) == []
+
+
+def read_again(left: dict[int, Extent], positions: dict[str, dict[int, int]], records_max: int) -> list[int]:
+    """How many records each group reads again in a target of one partition, where all records have the same time."""
+    phases, copied = phases_of(positions, left), []
+    for batch in plan_batches(left, phases, records_max):
+        places = [(partition, offset) for partition, extent in batch.items() for offset in range(*extent)]
+        copied += sorted(places, key=lambda each: (phases[each[0]].numbers[bisect_right(phases[each[0]].cuts, each[1])], *each))
+    is_read = [[offset < committed.get(partition, 0) for partition, offset in copied] for committed in positions.values()]
+    return [sum(each[each.index(False) :]) if False in each else 0 for each in is_read]
+
+
+@given(st.data(), st.integers(1, 300))
+def test_what_groups_read_again_does_not_depend_on_the_size_of_batches(data: st.DataObject, records_max: int) -> None:
+    left = {partition: Extent(0, size) for partition, size in enumerate(data.draw(st.lists(st.integers(0, 60), min_size=1, max_size=4)))}
+    committed = st.dictionaries(st.sampled_from(sorted(left)), st.integers(0, 70))
+    positions = {f"g{number}": data.draw(committed) for number in range(data.draw(st.integers(1, 4)))}
+    assert read_again(left, positions, records_max) == read_again(left, positions, 1000)
+
+
+def test_a_group_does_not_read_again_for_one_that_is_across() -> None:
+    """With batches of 25 records, half read almost all again that it had read."""
+    left = {partition: Extent(0, 100) for partition in range(4)}
+    positions = {"done": dict.fromkeys(left, 100), "half": dict.fromkeys(left, 50), "one": {2: 100}}
+    assert read_again(left, positions, 25) == read_again(left, positions, 1000) == [0, 0, 50]
 
 
 NEW, HELD = Seen(0, True), Seen(0, False)

@@ -1,6 +1,6 @@
 """The course of a migration on a scripted cluster, with a scripted target; with brokers: tests/spark/test_migrate.py."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -23,8 +23,9 @@ SOURCE_0, TARGET_0 = TopicPartition("wide", 0), TopicPartition("narrow", 0)
 class ScriptedFilling:
     """A target that gets whatever it is asked for."""
 
-    def __init__(self, *_arguments: Any, **_options: Any) -> None:
+    def __init__(self, *_arguments: Any, **options: Any) -> None:
         self.calls: list[Any] = made
+        self.report = options["report"]
         self.done = self.written = self.gone = 0
 
     def begin(self, *, is_compacted: bool) -> None:
@@ -48,6 +49,19 @@ class ScriptedFilling:
         return {group: Carried({0: offsets[0]}, 1) for group, offsets in positions.items()}
 
 
+class ScriptedLease(nullcontext[Any]):
+    """Held, until the test says that it is lost."""
+
+    is_lost = False
+
+    def __init__(self, *_arguments: Any, **_options: Any) -> None:
+        super().__init__(self)
+
+    def check(self) -> None:
+        if self.is_lost:
+            raise MigrationError("another one")
+
+
 made: list[Any] = []
 during_copy: list[Any] = []
 
@@ -64,7 +78,7 @@ def log(admin: Any) -> Any:
 def calls(monkeypatch: pytest.MonkeyPatch, admin: Any, log: Any) -> list[Any]:
     @contextmanager
     def connected(_migration: Migration) -> Any:
-        yield Admins(source=admin, source_log=log, target=admin)
+        yield Admins(source=admin, source_log=log, target=admin, lease=admin)
 
     made.clear()
     admin.extents |= {"wide": [Extent(0, 5)], "narrow": [Extent(0, 0)]}
@@ -72,6 +86,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, admin: Any, log: Any) -> list[Any]:
     admin.commits = {"g": {SOURCE_0: CommittedOffset(4)}}
     monkeypatch.setattr(job, "connect", connected)
     monkeypatch.setattr(job, "Filling", ScriptedFilling)
+    monkeypatch.setattr(job, "Lease", ScriptedLease)
     monkeypatch.setattr(job, "make_target", lambda *_arguments, **_options: Shape("narrow", "", 1))
     monkeypatch.setattr(job, "is_compacted", lambda _migration: False)
     monkeypatch.setattr(job, "prepare_target", lambda _migration: made.append("prepare"))
@@ -106,6 +121,11 @@ class Events:
         self.now_s = 0.0
         self.reports: list[Progress] = []
 
+    def report(self, progress: Progress) -> None:
+        """Without what is planned or verified."""
+        if not progress.doing:
+            self.reports.append(progress)
+
     def pause(self, seconds: float) -> None:
         self.now_s += seconds
         if self.events:
@@ -113,7 +133,7 @@ class Events:
 
 
 def follow(events: Events, idle_s: float) -> Migrated:
-    return run(pause=events.pause, clock=lambda: events.now_s, report=events.reports.append).follow(idle_s)
+    return run(pause=events.pause, clock=lambda: events.now_s, report=events.report).follow(idle_s)
 
 
 def test_following_ends_when_the_source_stands_still_without_members(calls: list[Any], admin: Any) -> None:
@@ -205,3 +225,22 @@ def test_what_groups_read_again_is_known_before_offsets_are_committed(calls: lis
     calls.clear()
     follow(events, 1.0)
     assert calls.count("replay") == 3
+
+
+def test_no_offsets_are_committed_without_the_lease(calls: list[Any], admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScriptedLease, "is_lost", True)
+    with pytest.raises(MigrationError, match="another one"):
+        run().copy()
+    assert TARGET_0 not in admin.commits["g"]
+
+
+def test_a_copy_ends_when_another_run_has_the_lease(calls: list[Any], admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def copy(filling: ScriptedFilling, ends: Any, positions: Any) -> None:
+        filling.report(Progress(0, 5))
+        calls.append("another batch")
+
+    monkeypatch.setattr(ScriptedFilling, "copy_up_to", copy)
+    monkeypatch.setattr(ScriptedLease, "is_lost", True)
+    with pytest.raises(MigrationError, match="another one"):
+        run().copy()
+    assert "another batch" not in calls

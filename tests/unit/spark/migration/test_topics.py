@@ -64,7 +64,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 
 def test_the_source_must_exist_and_be_another_topic(admin: Any) -> None:
-    admins = Admins(source=admin, source_log=admin, target=admin)
+    admins = Admins(source=admin, source_log=admin, target=admin, lease=admin)
     with pytest.raises(MigrationError, match="topic wide does not exist"):
         find_source(migration(), admins)
     admin.extents["wide"] = ONE
@@ -74,7 +74,7 @@ def test_the_source_must_exist_and_be_another_topic(admin: Any) -> None:
 
 
 def test_a_source_that_becomes_another_topic(admin: Any) -> None:
-    admins, before = Admins(source=admin, source_log=admin, target=admin), Shape("wide", "id of wide", 1)
+    admins, before = Admins(source=admin, source_log=admin, target=admin, lease=admin), Shape("wide", "id of wide", 1)
     with pytest.raises(MigrationError, match="topic wide was deleted while it was copied"):
         check_source(before, admins)
     admin.extents["wide"] = ONE
@@ -87,7 +87,7 @@ def test_a_source_that_becomes_another_topic(admin: Any) -> None:
 
 
 def test_the_target_exists_with_as_many_partitions_or_its_number_is_given(admin: Any) -> None:
-    admins = Admins(source=admin, source_log=admin, target=admin)
+    admins = Admins(source=admin, source_log=admin, target=admin, lease=admin)
     assert find_target(migration(), admins) is None
     with pytest.raises(MigrationError, match="narrow does not exist: say with --partitions"):
         find_target(migration(partitions=None), admins)
@@ -99,7 +99,9 @@ def test_the_target_exists_with_as_many_partitions_or_its_number_is_given(admin:
 
 def test_a_target_that_exists_stays_as_it_is(admin: Any, done: list[Any]) -> None:
     admin.extents["narrow"] = ONE * 2
-    made = make_target(migration(), Shape("wide", "", 1), Admins(source=admin, source_log=admin, target=admin), pause=pytest.fail)
+    made = make_target(
+        migration(), Shape("wide", "", 1), Admins(source=admin, source_log=admin, target=admin, lease=admin), pause=pytest.fail
+    )
     assert (made.partitions, done) == (2, [])
 
 
@@ -107,7 +109,7 @@ def test_a_new_target_has_the_sources_settings_and_is_waited_for(admin: Any, don
     def appear(_seconds: float) -> None:
         admin.extents["narrow"] = ONE * 2
 
-    made = make_target(migration(), Shape("wide", "", 1), Admins(source=admin, source_log=admin, target=admin), pause=appear)
+    made = make_target(migration(), Shape("wide", "", 1), Admins(source=admin, source_log=admin, target=admin, lease=admin), pause=appear)
     assert made == Shape("narrow", "id of narrow", 2)
     # Three replicas in the source, two brokers.
     assert done == [("create", "narrow", 2, 2, {"settings": "of wide"})]
@@ -119,7 +121,7 @@ def test_a_new_target_that_gets_no_leaders(admin: Any, done: list[Any]) -> None:
         make_target(
             migration(),
             Shape("wide", "", 1),
-            Admins(source=admin, source_log=admin, target=admin),
+            Admins(source=admin, source_log=admin, target=admin, lease=admin),
             pause=lambda _s: None,
             clock=lambda: next(times),
         )

@@ -280,7 +280,11 @@ def test_a_pattern_means_the_same_to_the_group(pattern: str, names: list[str], o
         ({"startingOffsetsByTimestamp": '{"t":{"0":5}}'}, '"startingOffsetsByTimestamp" is not for members'),
         ({"kafka.heartbeat.interval.ms": "45000"}, "heartbeat.interval.ms"),
         ({"kafka.partition.assignment.strategy": "unknown-one"}, "partition.assignment.strategy"),
-        ({"kafka.group.protocol": "consumer"}, "group.protocol can only be classic"),
+        ({"kafka.group.protocol": "share"}, "group.protocol must be classic or consumer"),
+        (
+            {"kafka.group.protocol": "consumer", "kafka.session.timeout.ms": "9000"},
+            "session.timeout.ms is not supported with group.protocol",
+        ),
         ({"kafka.auto.offset.reset": "by_duration:PT1H"}, "must be one of earliest, latest, none"),
         ({"kafka.enable.auto.commit": "true"}, "'enable.auto.commit' is not supported"),
     ],

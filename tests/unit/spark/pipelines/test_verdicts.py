@@ -11,4 +11,4 @@ def test_a_record_comes_before_the_commits_that_follow_it():
 
 def test_a_stream_follows_the_offsets_topic_alone():
     assert [name for name in PIPELINE.inputs if name in TOPICS] == ["group_records"]
-    assert list(PIPELINE.outputs) == ["verdicts"]
+    assert list(PIPELINE.outputs) == ["verdicts", "incidents"]

@@ -163,7 +163,7 @@ def test_a_topic_without_records_or_a_missing_one_is_accepted(cluster: Any):
 
 def test_records_are_not_replaced(cluster: Any):
     cluster.topic("t", (0, 0), (7, 8))
-    with pytest.raises(OptionError, match=r"not allowed for topic t, which has records: .* Add to them with mode\(\"append\"\)"):
+    with pytest.raises(OptionError, match=r"not allowed for topic t, which has records, .*: write with mode\(\"append\"\)"):
         check_nothing_is_replaced(of("t"), connect=cluster.connect)
     with pytest.raises(OptionError, match='needs the option "topic"'):
         check_nothing_is_replaced(of(None), connect=cluster.connect)

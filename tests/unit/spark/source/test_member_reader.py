@@ -38,6 +38,7 @@ class Group:
         self.offsets = offsets
         self.is_settled = True
         self.holds_back = self.is_closed = False
+        self.requests: list[list[int]] = []
 
     def assign(self, *numbers: int) -> None:
         self.progress.assigned(TopicPartition("t", number) for number in numbers)
@@ -64,6 +65,7 @@ class Group:
         self.holds_back = False
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        self.requests.append([each.partition for each in partitions])
         return {each: self.offsets[each.partition] for each in partitions if each.partition in self.offsets}
 
     def identity(self) -> tuple[int, str]:
@@ -116,6 +118,7 @@ def test_a_query_s_life(reader: Callable[..., MemberStreamReader], group: Group,
     assert group.offsets == {0: 12}
     assert one.latestOffset(end, ALL) == end
     assert group.offsets == {0: 50, 1: 10}
+    assert group.requests == [[0, 1]]  # for what is gained alone
     assert not group.holds_back
     latest = one.reportLatestOffset()
     assert latest is not None
@@ -164,12 +167,18 @@ def test_an_interrupted_batch_is_read_again_as_it_was(reader: Callable[..., Memb
 
 
 def test_a_batch_that_was_not_run_is_not_committed(reader: Callable[..., MemberStreamReader], group: Group) -> None:
-    one = reader()
+    one = reader(**{"kafka.auto.offset.reset": "latest"})
     start = one.initialOffset()
     group.assign(0)
     end = one.latestOffset(start, ALL)
     assert one.latestOffset(start, ALL) == end
     assert group.offsets == {0: 12}
+    group.no_batch()
+    group.take(0)
+    group.assign(1)
+    assert one.latestOffset(start, ALL) == start
+    assert one.latestOffset(start, ALL) == start
+    assert group.offsets == {0: 12, 1: 10}  # where the new partition starts
 
 
 def test_without_records_without_partitions_and_in_a_rebalance(

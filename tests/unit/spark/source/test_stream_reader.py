@@ -418,6 +418,15 @@ def test_limits_of_a_batch(kind: type[StreamBase]) -> None:
 
 def test_it_raises_its_error_and_stops():
     reader = RefusedStreamReader(OptionError("wrong"))
-    with pytest.raises(OptionError, match="wrong"):
-        reader.read(InputPartition(0))
+    calls: list[Callable[[], Any]] = [
+        reader.initialOffset,
+        reader.getDefaultReadLimit,
+        reader.prepareForTriggerAvailableNow,
+        lambda: reader.latestOffset({}, ALL),
+        lambda: reader.partitions({}, {}),
+        lambda: reader.read(InputPartition(0)),
+    ]
+    for call in calls:
+        with pytest.raises(OptionError, match="wrong"):
+            call()
     reader.stop()

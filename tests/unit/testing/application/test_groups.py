@@ -97,8 +97,8 @@ def lines_of(*events: GroupEvent) -> list[str]:
 
 def test_every_trigger_has_words() -> None:
     for code in TriggerCode:
-        (_, line) = lines_of(event("trigger", trigger=code.value, client_id="w1"))
-        assert code.value not in line
+        (_, line, *_) = lines_of(event("trigger", trigger=code.value, client_id="w1"))
+        assert code.value not in line.partition(" (unplanned")[0]
 
 
 def test_a_group_without_rebalances() -> None:
@@ -119,8 +119,30 @@ def test_a_rebalance_names_its_cause_and_who_is_in_the_generation() -> None:
     assert told == [
         "Its 2 rebalances:",
         "  1. w1 joined the group; static-2 joined the group (planned): generation 2 with static-2, w1",
-        "  2. w1 sent no heartbeat for 45.0 s and was removed (unplanned): not ended, static-2 joined",
+        "  2. w1 sent no heartbeat for 45.0 s (its session is 1 ms) and was removed (unplanned, EXPIRE_HEARTBEAT):"
+        " not ended, static-2 joined",
+        "The member did not come back: it crashed, was killed, or lost its network. No setting avoids that; find out what ended it.",
     ]
+
+
+def test_what_was_not_planned_has_the_cause_and_the_advice_of_the_diagnosis() -> None:
+    left = {"last_heartbeat_age_ms": 10, "session_timeout_ms": 1000, "rebalance_timeout_ms": 1000}
+    one, again = named_member("m1", "w1"), named_member("m2", "w1")
+    told = lines_of(
+        event("trigger", trigger="JOIN_NEW", client_id="w1", member_id="m1"),
+        event("join_completed", 1, members=(one,)),
+        event("sync_completed", 1, members=(one,)),
+        event("trigger", trigger="LEAVE", client_id="w1", member_id="m1", evidence=left, at_ms=1500),
+        event("emptied", 2, at_ms=1500),
+        event("trigger", 2, trigger="JOIN_NEW", client_id="w1", member_id="m2", at_ms=2600),
+        event("join_completed", 3, members=(again,), at_ms=2600),
+        event("sync_completed", 3, members=(again,), at_ms=2600),
+    )
+    assert told[2:4] == [
+        "  2. Probably: w1 stopped for a restart: it was away for 1.1 s (unplanned, RESTART_DYNAMIC): no member is left",
+        "  3. Probably: w1 came back from a restart of 1.1 s (unplanned, RESTART_DYNAMIC): generation 3 with w1",
+    ]
+    assert told[4].startswith("Set group.instance.id to one for each consumer")
 
 
 def test_members_that_share_a_client_id_have_their_member_ids() -> None:
@@ -143,14 +165,15 @@ def test_how_a_rebalance_ended() -> None:
         event("loaded", 3),
         event("join_completed", 4),
     )
-    assert [line.partition("): ")[2] for line in told[1:]] == [
+    assert [line.partition("): ")[2] for line in told[1:5]] == [
         "the next rebalance began before the assignment was stored",
         "no member is left",
         "interrupted, the coordinator was loaded again or the group deleted",
         "not ended",
     ]
     assert told[1].startswith("  1. a member joined")
-    assert told[4] == "  4. Perhaps: The group moved to another coordinator, and members joined again (unplanned): not ended"
+    perhaps = "Perhaps: The group moved to another coordinator, and members joined again"
+    assert told[4] == f"  4. {perhaps} (unplanned, COORDINATOR_MOVE): not ended"
 
 
 def group_event(kind: str, generation: int, trigger: str | None = None) -> GroupEvent:

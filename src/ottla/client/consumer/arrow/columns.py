@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ottla.client.consumer.plain_columns import CREATE_TIME, LOG_APPEND_TIME, NOT_AVAILABLE, PlainColumns
+from ottla.client.consumer.plain_columns import CREATE_TIME, LOG_APPEND_TIME, NOT_AVAILABLE, PlainColumns, out_of_order
 from ottla.client.engine.record_buffer import Columns
 from ottla.client.fetch.fetch_values import FetchedRecords
-from ottla.protocol.arrow.decoder import COLUMN_TYPES, ROWS_MAX, RecordBatchDecoder, repeated
+from ottla.protocol.arrow.decoder import COLUMN_TYPES, HEADER_TYPE, ROWS_MAX, RecordBatchDecoder, repeated
 from ottla.protocol.arrow.decoder import COLUMNS as SPARK_COLUMNS
 from ottla.protocol.records.batch import NO_TIMESTAMP, split_batches
 
@@ -63,33 +63,14 @@ def _byte_strings(column: pa.Array) -> list[bytes | None] | _LongStrings:
     return found
 
 
-class _Headers:
-    """The headers of a fetch's records, decoded when the application first asks for any: few do, and they cost as much as the rest."""
-
-    def __init__(self, fetched: FetchedRecords) -> None:
-        self._fetched = fetched
-
-    def __getitem__(self, row: int) -> list[tuple[str, bytes | None]] | None:
-        found = self._rows[row].as_py()
-        return [(each["key"], each["value"]) for each in found] if found else None
-
-    def arrow(self, first: int, count: int) -> pa.Array:
-        """A column of them."""
-        return self._rows.slice(first, count).combine_chunks()
-
-    @cached_property
-    def _rows(self) -> pa.ChunkedArray:
-        return pa.chunked_array([batch.column(0) for batch in _decode(self._fetched, ("headers",))])
-
-
 class ArrowColumns:
-    """Records of one partition; `first`: how many of the fetch are before them."""
+    """Records of one partition; `size_bytes`: their memory, with what is decompressed for the next ones."""
 
-    def __init__(self, batch: pa.RecordBatch, fetched: FetchedRecords, first: int, *, headers: _Headers, epochs: _Epochs) -> None:
+    def __init__(self, batch: pa.RecordBatch, fetched: FetchedRecords, *, expanded_bytes: int, epochs: _Epochs) -> None:
         self.topic, self.partition = fetched.partition
+        self.size_bytes: int = batch.nbytes + expanded_bytes
         self._batch = batch
-        self._first = first
-        self._headers = headers
+        self._fetched = fetched
         self._epochs = epochs
         self._rows = len(batch)
 
@@ -124,8 +105,9 @@ class ArrowColumns:
         arrays = {name: self._batch.column(name) for name in COLUMNS}
         arrays |= {"topic": repeated(self.topic, "topic", ROWS_MAX), "partition": repeated(self.partition, "partition", ROWS_MAX)}
         names = [*SPARK_COLUMNS, *(["headers"] if include_headers else [])]
-        found = [self._headers.arrow(self._first + first, end - first) if name == "headers" else arrays[name][first:end] for name in names]
-        return pa.RecordBatch.from_arrays(found, names=names)
+        if include_headers:
+            arrays["headers"] = self._headers
+        return pa.RecordBatch.from_arrays([arrays[name][first:end] for name in names], names=names)
 
     def offset(self, row: int) -> int:
         """A record's offset."""
@@ -138,7 +120,20 @@ class ArrowColumns:
 
     def headers(self, row: int) -> list[tuple[str, bytes | None]] | None:
         """A record's headers, None without any."""
-        return self._headers[self._first + row]
+        found = self._headers[row].as_py()
+        return [(each["key"], each["value"]) for each in found] if found else None
+
+    @cached_property
+    def _headers(self) -> pa.Array:
+        """Decoded when the application first asks for any: few do, and they cost as much as the rest."""
+        found, rows = [], 0
+        batches = _decoder(self._fetched, ("headers",)).decode(
+            self._fetched.records, offset_start=self.offset(0), offset_end=self.offset(self._rows - 1) + 1, aborted=self._fetched.aborted
+        )
+        while rows < self._rows:  # what follows may be damaged
+            found.append(next(batches).column(0))
+            rows += len(found[-1])
+        return pa.chunked_array(found, HEADER_TYPE).combine_chunks()
 
     def timestamp(self, row: int) -> tuple[int, int]:
         """The type of a record's time, and the time."""
@@ -163,15 +158,17 @@ def decode_arrow(fetched: FetchedRecords) -> Iterator[Columns]:
     """The records from `position` on, thousands at a time. Raises PeerError for damaged batches; what is before them comes first."""
     batch_headers = [header for _, header in split_batches(fetched.records)]
     epochs = [header.base_offset for header in batch_headers], [header.leader_epoch for header in batch_headers]
-    headers, first = _Headers(fetched), 0
-    for batch in _decode(fetched, COLUMNS):
-        yield ArrowColumns(batch, fetched, first, headers=headers, epochs=epochs)
-        first += len(batch)
+    decoder, following = _decoder(fetched, COLUMNS), fetched.position
+    for batch in decoder.decode(fetched.records, offset_start=fetched.position, aborted=fetched.aborted):
+        offsets = batch.column("offset").to_numpy()
+        if offsets[0] < following or (offsets[1:] <= offsets[:-1]).any():
+            raise out_of_order(following)
+        following = offsets[-1] + 1
+        yield ArrowColumns(batch, fetched, expanded_bytes=decoder.expanded_bytes, epochs=epochs)
 
 
-def _decode(fetched: FetchedRecords, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    decoder = RecordBatchDecoder(*fetched.partition, columns=columns)
-    return decoder.decode(fetched.records, offset_start=fetched.position, aborted=fetched.aborted)
+def _decoder(fetched: FetchedRecords, columns: Sequence[str]) -> RecordBatchDecoder:
+    return RecordBatchDecoder(*fetched.partition, columns=columns)
 
 
 def plain_batch(columns: PlainColumns, first: int, end: int, *, include_headers: bool) -> pa.RecordBatch:

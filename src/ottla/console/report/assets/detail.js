@@ -52,7 +52,7 @@ export function detailPanel(story, own, at) {
   const verdict = story.verdicts[at];
   const panel = make("div", `panel detail ${verdict}`);
   panel.append(make("h3", verdict, `${row.glyph} ${row.cause}`), make("p", "quiet when", when(row, story.ended_ms[at])));
-  panel.append(make("p", "badges", badge(verdict, row.is_avoided ? "avoided" : PLANNED[row.planned]), badge("", `confidence: ${row.confidence}`), avoidable(row)));
+  panel.append(make("p", "badges", badge(verdict, row.is_refused ? "refused" : row.is_avoided ? "avoided" : PLANNED[row.planned]), badge("", `confidence: ${row.confidence}`), avoidable(row)));
   panel.append(make("p", "sentence", row.sentence));
   panel.append(...cost(row));
   if (!row.is_avoided) panel.append(...timetable(row));

@@ -9,6 +9,7 @@ the bounds of their arguments. Layout of a commit: Kafka's OffsetCommitKey and O
 
 import numpy as np
 
+from ottla.groups.log.records import CONSUMER_RECORD_TYPES
 from ottla.protocol.arrow.primitives import WORD_BYTES, Int, byte_at, helper, jit, load, put_byte, put_half, record, store, swapped, word_at
 from ottla.protocol.arrow.record_kernels import (
     BAD_RECORD,
@@ -55,6 +56,7 @@ REST_COLUMNS = 5
 TOPIC_ID_CHARS = 22
 _HALF_BYTES = 4
 _KNOWN_TYPES = sum(1 << number for number in OFFSETS_TOPIC_TYPES)
+_CONSUMER_TYPES = sum(1 << number for number in CONSUMER_RECORD_TYPES)
 _TYPES_MAX = 62
 _TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
 _BASE64_URL = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8).copy()
@@ -196,7 +198,7 @@ def read_key(at: Int, length: Int) -> tuple[Int, Int, Int, Int, Int, Int]:
     """A record's key: (COMMIT, UNKNOWN_TYPE or OTHER, address and length of the group's id and of the topic, partition)."""
     nothing, end = np.int64(0), at + length
     kind = number_at(at, 2) if length >= 2 else np.int64(-1)
-    if kind >= _FIRST_KIND_UNKNOWN:
+    if kind >= _FIRST_KIND_UNKNOWN and (kind > _TYPES_MAX or (np.int64(_CONSUMER_TYPES) >> kind) & 1 == 0):
         return UNKNOWN_TYPE, nothing, nothing, nothing, nothing, nothing
     if kind == 0 or kind == 1:
         group_at, group_bytes, at = text_at(at + 2, end)

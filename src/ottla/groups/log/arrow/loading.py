@@ -22,7 +22,7 @@ import numpy as np
 
 from ottla.coordinator.loading import Buffer, ScannedBatches, skipped_record
 from ottla.groups.log.arrow.kernels import COMMIT, UNKNOWN_TYPE, UUID_BYTES, read_key, read_value
-from ottla.groups.log.records import GroupMetadataRecord, OffsetRecord, decode, encode_key
+from ottla.groups.log.records import ConsumerGroupRecord, GroupMetadataRecord, OffsetRecord, decode, encode_key
 from ottla.groups.log.replayed_state import LoadedGroups, ReplayedState
 from ottla.protocol.arrow import batch_scan as batches
 from ottla.protocol.arrow.batch_scan import (
@@ -385,7 +385,7 @@ class CompiledReducer:
             except PeerError as error:
                 self._problems.append(skipped_record(offset, error))
                 continue
-            assert isinstance(record, GroupMetadataRecord), "the kernel and the plain decoder do not agree"
+            assert isinstance(record, GroupMetadataRecord | ConsumerGroupRecord), "the kernel and the plain decoder do not agree"
             self._durable.apply(record)
 
     def finish(self) -> LoadedGroups:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from ottla.client.consumer.arrow.columns import decode_arrow, plain_batch
 from ottla.client.consumer.message import messages_of
 from ottla.client.consumer.plain_columns import decode_plain
+from ottla.client.engine.record_buffer import Decode
 from ottla.client.fetch.fetch_values import FetchedRecords
 from ottla.protocol.arrow.decoder import COLUMN_TYPES, COLUMNS
 from ottla.protocol.errors import PeerError
@@ -60,6 +61,28 @@ def test_damaged_batches_are_refused() -> None:
     data[-1] ^= 1
     with pytest.raises(PeerError, match="CRC-32C of the record batch at offset 0 is wrong"):
         list(decode_arrow(FetchedRecords(A, 0, 1, memoryview(bytes(data)))))
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1, 3), (0, 1, 1, 2)])
+@pytest.mark.parametrize("decode", [decode_plain, decode_arrow])
+def test_records_whose_offsets_do_not_rise_are_refused(decode: Decode, order: tuple[int, ...]) -> None:
+    data = bytes(encode_batch([Record(at, 0, None, b"v") for at in order]))
+    with pytest.raises(PeerError, match="the offsets of records from offset 0 on do not rise"):
+        list(decode(FetchedRecords(A, 0, 4, memoryview(data))))
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
+def test_what_was_decompressed_counts_until_the_next_columns(codec: Codec) -> None:
+    records = [Record(at, 0, None, bytes(400_000), (Header("h", b"%d" % at),)) for at in range(30)]
+    data = bytes(encode_batch(records, codec=codec))
+    (plain,) = decode_plain(FetchedRecords(A, 0, 30, memoryview(data)))
+    assert plain.size_bytes > 12_000_000
+    pieces = decode_arrow(FetchedRecords(A, 0, 30, memoryview(data)))
+    columns = next(pieces)
+    assert len(columns) == 10, "4 MB at a time"
+    assert columns.size_bytes > 12_000_000 + 4_000_000
+    columns = next(pieces)
+    assert columns.headers(0) == [("h", b"10")]  # type: ignore[attr-defined]
 
 
 def test_long_byte_strings_are_equal_too() -> None:

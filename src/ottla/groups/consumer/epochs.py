@@ -1,0 +1,170 @@
+"""Epochs of a consumer group: what increases the group epoch, with its trigger, and the target assignment of the new one.
+
+Several increases within the assignment interval have one target, of the newest epoch. A target is computed only while a member asks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla.groups.assignors import Subscriber
+from ottla.groups.assignors._checks import AssignorError, checked_assignment
+from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.group_state import EPOCH, PARTITION_METADATA, TARGET, TARGET_EPOCH, ResolvedRegex, SubscriptionCounts
+from ottla.groups.consumer.member import ConsumerMember, Partitions, target_value
+from ottla.groups.consumer.reconciliation import RequestRefused
+from ottla.groups.events import GroupEvent, TriggerCode
+from ottla.groups.group import CommandContext
+from ottla.groups.settings import ASSIGNMENT_INTERVAL
+from ottla.protocol.coordinator_records import ConsumerGroupMetadataValue, TargetAssignmentMetadataValue
+from ottla.protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bump:
+    """Why the group epoch is increased: one trigger, of a member or of none."""
+
+    code: TriggerCode
+    reason: str
+    member: ConsumerMember | None = None
+    client_reason: str | None = None
+    evidence: Mapping[str, int] | None = None
+
+
+def bump_epoch(
+    context: CommandContext,
+    group: ConsumerGroup,
+    bumps: list[Bump],
+    subscriptions: SubscriptionCounts,
+    resolved: Mapping[str, ResolvedRegex],
+    *,
+    is_emptied: bool = False,
+) -> int:
+    """Increase the epoch, once for all triggers; none if there are none and the topics are the same. Returns the group's epoch.
+
+    The hash of the topics is compared when the epoch is increased anyway, and when topics of the cluster have changed.
+    """
+    durable, topics = group.durable, context.state.topics
+    if not bumps and not _have_topics_changed(group):
+        group.seen_version = topics.topics_version
+        return durable.epoch
+    metadata_hash = context.state.topic_hashes.of_group(subscriptions.topics(resolved), topics.topics)
+    if metadata_hash != durable.metadata_hash and not bumps:
+        bumps = [Bump(code=TriggerCode.METADATA_UPDATE, reason="topics that the group subscribes to were created, changed or deleted")]
+    group.seen_version = topics.topics_version
+    if not bumps:
+        return durable.epoch
+    epoch = durable.epoch + 1
+    context.records.append(group.record(EPOCH, "", ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)))
+    if durable.has_partition_metadata:
+        context.records.append(group.record(PARTITION_METADATA, "", None))
+    context.log(f"[GroupId {group.group_id}] Bumped group epoch to {epoch} with metadata hash {metadata_hash}.")
+    state_from = group.state_name
+    for at, bump in enumerate(bumps):
+        member = bump.member
+        context.events.append(
+            GroupEvent(
+                at_ms=context.now_ms,
+                group=group.group_id,
+                kind="epoch_bumped",
+                generation=epoch,
+                state_from=state_from,
+                state_to="Empty" if is_emptied else "Assigning",
+                trigger=bump.code.value,
+                coalesced=at > 0 or durable.epoch > durable.assignment_epoch,
+                reason=bump.reason,
+                member_id=None if member is None else member.member_id,
+                instance_id=None if member is None else member.instance_id,
+                client_id=None if member is None else member.client_id,
+                client_host=None if member is None else member.client_host,
+                client_reason=bump.client_reason,
+                protocol=group.protocol,
+                evidence=bump.evidence or {},
+            )
+        )
+    return epoch
+
+
+def _have_topics_changed(group: ConsumerGroup) -> bool:
+    """Whether a topic of the group was created, changed or deleted since the last look; a change of others is none, as in Kafka."""
+    seen, durable, versions = group.seen_version, group.durable, group.topics.topic_versions
+    if seen is None or seen == group.topics.topics_version:
+        return seen is None
+    return any(versions.get(name, 0) > seen for name in durable.subscriptions.topics(durable.regexes))
+
+
+def may_assign(context: CommandContext, group: ConsumerGroup, epoch: int) -> bool:
+    """Whether a target of the epoch is due."""
+    durable, interval_ms = group.durable, context.group_number(group, ASSIGNMENT_INTERVAL)
+    if durable.assignment_epoch >= epoch:
+        return False
+    return not durable.assigned_at_ms or not interval_ms or context.now_ms >= durable.assigned_at_ms + interval_ms
+
+
+def assign_targets(
+    context: CommandContext,
+    group: ConsumerGroup,
+    epoch: int,
+    members: Mapping[str, ConsumerMember],
+    targets: Mapping[str, Partitions],
+    resolved: Mapping[str, ResolvedRegex],
+) -> dict[str, Partitions]:
+    """Compute the target of the epoch for these members, who had `targets` before. Raises RequestRefused if the assignor fails."""
+    topics = context.state.topics
+    name = group.assignor(members.values(), next(iter(context.settings.consumer_assignors)))
+    assignor = context.settings.consumer_assignors.get(name)
+    try:
+        if assignor is None:
+            raise AssignorError(f"the assignor {name} is not among group.consumer.assignors")
+        subscribers = []
+        counts: dict[str, tuple[bytes, int]] = {}
+        topics_of: dict[tuple[frozenset[str], str], frozenset[str]] = {}
+        for member in members.values():
+            key = member.topics, member.regex
+            subscribed = topics_of.get(key)
+            if subscribed is None:
+                names = member.topics | resolved[member.regex].topics if member.regex in resolved else member.topics
+                subscribed = topics_of[key] = frozenset(topic for topic in names if topic in topics.topics)
+                for topic in subscribed:
+                    counts[topic] = topics.topics[topic].topic_id, len(topics.topics[topic].leaders)
+            owned = {
+                known.name: tuple(sorted(numbers))
+                for topic_id, numbers in targets.get(member.member_id, {}).items()
+                if (known := topics.topics_by_id.get(topic_id)) is not None
+            }
+            subscribers.append(
+                Subscriber(member_id=member.member_id, topics=subscribed, instance_id=member.instance_id, owned=owned, rack=member.rack_id)
+            )
+        # In Kafka's order of ids, whose halves are signed.
+        ordered = sorted(counts, key=lambda topic: _id_order(counts[topic][0]))
+        assignment = checked_assignment(assignor, subscribers, {topic: counts[topic][1] for topic in ordered})
+    except AssignorError as error:
+        context.log(f"[GroupId {group.group_id}] Failed to compute a new target assignment for epoch {epoch}: {error}")
+        raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR, None) from error
+    made: dict[str, Partitions] = {}
+    for member_id in members:
+        target = {counts[topic][0]: frozenset(numbers) for topic, numbers in assignment[member_id].items() if numbers}
+        made[member_id] = target
+        # A static member with a new id has no target of its own yet.
+        if group.durable.targets.get(member_id) != target:
+            context.records.append(group.record(TARGET, member_id, target_value(target)))
+    value = TargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp_ms=context.now_ms)
+    context.records.append(group.record(TARGET_EPOCH, "", value))
+    context.log(f"[GroupId {group.group_id}] Computed a new target assignment for epoch {epoch} with '{name}' assignor.")
+    context.events.append(
+        GroupEvent(
+            at_ms=context.now_ms,
+            group=group.group_id,
+            kind="target_assigned",
+            generation=epoch,
+            state_from="Assigning",
+            state_to="Reconciling",
+            protocol=name,
+            members=tuple(group.event_member(member, made[member_id]) for member_id, member in members.items()),
+        )
+    )
+    group.protocol = name
+    return made
+
+
+def _id_order(topic_id: bytes) -> tuple[int, int]:
+    return int.from_bytes(topic_id[:8], signed=True), int.from_bytes(topic_id[8:], signed=True)

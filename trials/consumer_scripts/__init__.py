@@ -1,0 +1,1 @@
+"""Scripts of consumer groups (KIP-848) on Ottla and on Apache Kafka."""
