@@ -308,6 +308,8 @@ class Consumer:
             raise exception(KafkaError._NO_OFFSET, "Commit failed")
         ends_ms = self._driver.now_ms() + (self._properties.consumer.api_timeout_ms if timeout is None else timeout * 1000)
         is_waited_for = not asynchronous
+        if is_waited_for:
+            self._poller.raise_wakeup()  # before anything is sent: the answer may be there before it is waited for
         commit = Commit(
             found, retry_until_ms=ends_ms if is_waited_for else None, outlasts_rebalances=is_waited_for, is_reported=asynchronous
         )

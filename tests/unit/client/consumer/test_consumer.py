@@ -120,6 +120,20 @@ def test_a_signals_handler_may_wake_up_a_poll(consumer: Consumer) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+def test_a_wakeup_before_a_commit_sends_nothing(consumer: Consumer, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Any] = []
+
+    def answer_at_once(commit: Any) -> None:
+        sent.append(commit)
+        commit.is_done = True
+
+    monkeypatch.setattr(consumer._engine.commits, "commit", answer_at_once)
+    consumer.wakeup()
+    with pytest.raises(WakeupException):
+        consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
+    assert sent == []
+
+
 def test_the_lag_is_not_known_without_a_broker(consumer: Consumer) -> None:
     assert consumer.lag() == {}
     consumer.assign([TopicPartition("t", 1, 5)])
