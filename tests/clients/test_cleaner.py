@@ -130,6 +130,7 @@ def test_a_thousand_commits_leave_one_message(
 
     def commit(as_group: str, offsets: list[int]) -> None:
         consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": as_group})
+        consumer.committed([TopicPartition(topic, 0)], timeout=30)  # waits while the coordinator loads; a commit fails then
         for offset in offsets:
             # Long metadata, so that the segments of the offsets topic fill.
             consumer.commit(offsets=[TopicPartition(topic, 0, offset, metadata="m" * 4000)], asynchronous=False)
