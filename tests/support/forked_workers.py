@@ -46,7 +46,7 @@ SHARING = (
 )
 QUICK_FILES = re.compile(r"(tests/(?:unit|log|scenarios|conformance)/[^:]*)::")
 """Files of tests that take milliseconds: a unit each, handed out last, so that all workers end at about the same time."""
-HOLDERS_MAX = {"kafka": 3, "spark": 2}
+HOLDERS_MAX = {"kafka": 4, "spark": 2}
 """How many workers have an Apache Kafka that tests share, and how many a session of Spark."""
 OPEN_FILES = Path("/proc/self/fd")
 OPEN_FILES_MAX = 200
@@ -169,16 +169,14 @@ class MainProcess:
             worker.give(self._next_unit(worker))
 
     def _next_unit(self, worker: Worker) -> list[int]:
-        """What needs something that the worker has, then what needs nothing, then what the worker may start something for; [] at the end.
+        """What needs most of what the worker has, then what needs nothing, then what the worker may start something for; [] at the end.
 
-        A worker that has nothing begins with what it may start, first what the fewest others have.
+        A worker that has nothing begins with what needs most of what it may start: these tests wait for each other, so they begin at once.
         """
-        holders = {what: sum(what in each.holds for each in self._workers) for what in HOLDERS_MAX}
-        free = {what for what, most in HOLDERS_MAX.items() if holders[what] < most}
+        free = {what for what, most in HOLDERS_MAX.items() if sum(what in each.holds for each in self._workers) < most}
 
-        def rank(needs: frozenset[str]) -> tuple[bool, int, int]:
-            missing = needs - worker.holds
-            return bool(missing and worker.holds), sum(holders[what] for what in missing), -len(needs)
+        def rank(needs: frozenset[str]) -> tuple[bool, int]:
+            return bool(worker.holds and needs - worker.holds), -len(needs)
 
         needs = min((needs for needs, units in self._units.items() if units and needs <= worker.holds | free), key=rank, default=None)
         if needs is None:
