@@ -153,6 +153,7 @@ def test_a_member_is_killed(
         (state,) = (tmp_path / "archive").rglob("alerts.json")
         wait_until(lambda: json.loads(state.read_text())["pending"] == [], "the archive knows that the alert was passed on", seconds=30)
         watch.kill()
+        watch.wait(20)  # it has the archive until it has ended
         again = start(WATCH, *options)
         stays.kill()
         metrics_url(again)

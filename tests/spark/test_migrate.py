@@ -121,7 +121,7 @@ def fill(servers: str, topic: str, *, records: int = RECORDS, first: int = 0, pa
         where = {"partition": rng.randrange(partitions)} if key is None else {}
         value = None if each % 50 == 1 else b"%d" % each
         producer.produce(topic, value, key, timestamp=began_ms + each - rng.randrange(20), headers=[("number", b"%d" % each)], **where)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 @pytest.fixture
@@ -372,7 +372,7 @@ def test_an_empty_topic_and_one_that_is_migrated_twice(spark: Any, our_servers: 
     for each in range(3):
         headers = [(SOURCE_HEADER, f"{topic}:0:{each + 7}".encode()) for topic in ("other", first)]
         producer.produce(first, b"%d" % each if each else None, None, headers=headers)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     for source, target in ((first, second), (second, third)):
         assert MigrationRun(spark, migration(servers, source, target, partitions=1, groups=())).copy().records == 3
         check_copy(read(servers, source, 1), read(servers, target, 1))

@@ -191,7 +191,7 @@ class Fuzz:
         if not self._broker.is_running:
             raise Wrong("the broker has ended")
         try:
-            with RawClient(self._broker.bootstrap_servers, timeout_seconds=10) as client:
+            with RawClient(self._broker.bootstrap_servers, timeout_seconds=30) as client:
                 client.call(ApiKey.API_VERSIONS, 0)
         except OSError as error:
             raise Wrong(f"a new client got no answer: {error!r}") from error

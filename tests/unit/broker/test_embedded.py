@@ -181,11 +181,11 @@ def test_recovery_after_a_crash_may_take_longer_than_a_start(tmp_path: Path, mon
 
     def slow(log: PartitionLog, now_ms: int, **checkpoints: Any) -> Any:
         if log.directory == "t-0":
-            time.sleep(0.5)
+            time.sleep(1.5)
         return open_log(log, now_ms, **checkpoints)
 
     monkeypatch.setattr(PartitionLog, "open", slow)
-    monkeypatch.setattr("ottla.broker.embedded.START_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("ottla.broker.embedded.START_TIMEOUT_S", 1.0)
     with Broker(tmp_path) as broker:
         assert broker.bootstrap_servers
     assert (tmp_path / ".kafka_cleanshutdown").exists()
