@@ -1,6 +1,6 @@
 """Real clients under chaos on three brokers: consumers of four libraries join, leave, freeze and die; coordinators and leaders move.
 
-OTTLA_CHAOS_SECONDS (60) and OTTLA_CHAOS_SEEDS (one) make it longer: `make soak` runs ten minutes.
+OTTLA_CHAOS_SECONDS (30) and OTTLA_CHAOS_SEEDS (one) make it longer: `make soak` runs ten minutes.
 """
 
 import os
@@ -14,7 +14,7 @@ from ottla.testing.raw_client import create_topic
 from trials.chaos.chaos import PARTITIONS, SETTINGS, TOPIC, ClusterChaos
 from trials.harness.oracle import lost, owned_twice, without_cause
 
-SECONDS = float(os.environ.get("OTTLA_CHAOS_SECONDS", "60"))
+SECONDS = float(os.environ.get("OTTLA_CHAOS_SECONDS", "30"))
 SEEDS = [int(seed) for seed in os.environ.get("OTTLA_CHAOS_SEEDS", "1").split(",")]
 
 

@@ -144,8 +144,9 @@ def test_a_group_that_changes_its_protocol_and_back(reference: Any, unique_name:
     epochs = [
         each.generation for each in found if each.kind in (Kind.JOIN_COMPLETED, Kind.SYNC_COMPLETED) and each.group_type == "consumer"
     ]
-    assert epochs == [2, 2]
-    assert [each.generation for each in found if each.kind is Kind.SYNC_COMPLETED and each.group_type == "classic"] == [1, 3]
+    # A coordinator of Apache Kafka that converts the group before it has heard of the new topic makes one more when it has.
+    assert epochs in ([2, 2], [2, 2, 3, 3])
+    assert [each.generation for each in found if each.kind is Kind.SYNC_COMPLETED and each.group_type == "classic"] == [1, epochs[-1] + 1]
     mixed = [each.members or () for each in found if each.kind is Kind.SYNC_COMPLETED and each.group_type == "consumer"]
     assert {member.client_id: member.session_timeout_ms for member in mixed[-1]} == {"classic": 45_000, "modern": -1}
     assert found[-1].kind is Kind.EMPTIED

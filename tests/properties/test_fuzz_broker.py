@@ -1,7 +1,7 @@
 """Any bytes sent to the port close that connection or are answered; the broker lives, and other connections do not notice.
 
 Frames of every API in every version, plausible and broken, are sent one by one here; `trials.fuzz.fuzz` sends them to a broker
-process on many connections while that is killed and started again: for OTTLA_FUZZ_SECONDS (60) here, for a night by `make fuzz`.
+process on many connections while that is killed and started again: for OTTLA_FUZZ_SECONDS (30) here, for a night by `make fuzz`.
 """
 
 import os
@@ -22,7 +22,7 @@ SEEDS = range(8)
 FRAMES_PER_SEED = 150
 ANSWER_SECONDS_MAX = 5
 PROCESS_SEED = int(os.environ.get("OTTLA_FUZZ_SEED", "1"))
-PROCESS_SECONDS = float(os.environ.get("OTTLA_FUZZ_SECONDS", "60"))
+PROCESS_SECONDS = float(os.environ.get("OTTLA_FUZZ_SECONDS", "30"))
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from tests.support.kit.held_executor import HeldExecutor
 
 NOW_MS = 1_700_000_000_000
 STEPS = 60
-SEEDS = int(os.environ.get("OTTLA_POWER_SEEDS", "150"))
+SEEDS = int(os.environ.get("OTTLA_POWER_SEEDS", "100"))
 NAMES = ("a", "b")
 
 

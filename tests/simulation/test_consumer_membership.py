@@ -10,7 +10,7 @@ import pytest
 from trials.simulation.consumer_member import CONSUMERS
 from trials.simulation.simulator import simulate
 
-SEEDS = int(os.environ.get("OTTLA_CONSUMER_SEEDS", "200"))
+SEEDS = int(os.environ.get("OTTLA_CONSUMER_SEEDS", "100"))
 PARTS = 8
 
 

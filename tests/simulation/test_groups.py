@@ -1,4 +1,4 @@
-"""2,000 simulated runs of a group, more with `make soak`, and for each invariant a broken coordinator that violates it."""
+"""1,000 simulated runs of a group, more with `make soak`, and for each invariant a broken coordinator that violates it."""
 
 import os
 import re
@@ -21,7 +21,7 @@ from ottla.protocol.errors import ErrorCode
 from trials.__main__ import main
 from trials.simulation.simulator import SimulationFailed, simulate
 
-SEEDS = int(os.environ.get("OTTLA_GROUP_SEEDS", "2000"))
+SEEDS = int(os.environ.get("OTTLA_GROUP_SEEDS", "1000"))
 CHUNK = 50
 SEEDS_UNTIL_FOUND_MAX = 60
 

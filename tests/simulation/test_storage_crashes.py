@@ -24,7 +24,7 @@ from tests.support.kit.faulty_files import FaultyFiles, overwrite
 
 NOW_MS = 1_000_000
 SETTINGS = LogSettings(segment_bytes=3000, index_interval_bytes=400, retention_ms=-1, retention_bytes=9000)
-SEEDS = int(os.environ.get("OTTLA_CRASH_SEEDS", "1500"))
+SEEDS = int(os.environ.get("OTTLA_CRASH_SEEDS", "750"))
 CHUNK = 250
 STEPS = 60
 
