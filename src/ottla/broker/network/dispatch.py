@@ -1,8 +1,8 @@
 """From a frame to its handler: the request header, the version check, the body. It knows no API but ApiVersions, whose errors differ.
 
 Anything wrong raises PeerError, for which the server closes that connection: Kafka does not answer such bytes either. A request that is too
-large is answered where its response has an error for it. What clients ask for and Ottla does not have yet is logged (`MissingFeatures`), as
-few clients show a response's text.
+large is answered where its response has an error for it (`refusals`). What clients ask for and Ottla does not have yet is logged
+(`MissingFeatures`), as few clients show a response's text.
 """
 
 import logging
@@ -13,12 +13,12 @@ from struct import Struct
 from typing import Final
 
 from ottla.broker.network.access_checks import checked
+from ottla.broker.network.refusals import refuse
 from ottla.broker.network.request import Request, ServedApi, Session, nothing
 from ottla.broker.network.scheduling import RequestScheduler, Work
-from ottla.protocol.errors import ErrorCode, PeerError, RequestTooLarge
+from ottla.protocol.errors import PeerError, RequestTooLarge
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.protocol.wire.bounds import untagged_fields
-from ottla.protocol.wire.messages import encode, fitter, is_flexible, request_decoder, response_class
+from ottla.protocol.wire.messages import is_flexible, request_decoder
 from ottla.protocol.wire.primitives import Reader
 from ottla.protocol.wire.request_reading import AT_ONCE_BYTES_MAX, Reading, read_in_pieces
 from ottla.text import printable
@@ -83,7 +83,8 @@ class Dispatcher:
             if len(frame) - request.body_at <= AT_ONCE_BYTES_MAX:
                 request.message = request_decoder(key, version)(frame, request.body_at)
             else:
-                request.reading = read_in_pieces(key, version, request.own_buffer(), request.body_at, api.elements_max)
+                request.buffer = request.own_buffer()
+                request.reading = read_in_pieces(key, version, request.buffer, request.body_at, api.elements_max)
         return api, request
 
     def dispatch(self, api: ServedApi, request: Request) -> None:
@@ -92,9 +93,9 @@ class Dispatcher:
             try:
                 api.handle(request)
             except RequestTooLarge as error:
-                _refuse(request, error)
+                self._scheduler.run(request, refuse(request, request.own_buffer(), error))
         else:
-            self._scheduler.run(request, _read_then_handle(api, request, request.reading))
+            self._scheduler.run(request, _read_then_handle(api, request, request.reading, request.buffer))
 
     def _find(self, key: int, version: int) -> tuple[ServedApi, bool, bool]:
         """The API of a request, whether it is served in this version, and whether the header ends with tagged fields. Raises NotServed."""
@@ -131,11 +132,11 @@ def _no_client_id(length: int) -> tuple[None, int]:
     return None, _HEADER.size
 
 
-def _read_then_handle(api: ServedApi, request: Request, reading: Reading) -> Work:
+def _read_then_handle(api: ServedApi, request: Request, reading: Reading, buffer: memoryview) -> Work:
     try:
         request.message = yield from reading
     except RequestTooLarge as error:
-        _refuse(request, error)
+        yield from refuse(request, buffer, error)
         return
     finally:
         request.reading = None
@@ -144,17 +145,6 @@ def _read_then_handle(api: ServedApi, request: Request, reading: Reading) -> Wor
 
 
 log = logging.getLogger(__name__)
-
-
-def _refuse(request: Request, error: RequestTooLarge) -> None:
-    """Answer with INVALID_REQUEST. Where a response has errors of single items alone, `error` closes the connection."""
-    entity = response_class(request.key, request.version)
-    if all(field.name != "error_code" for field in untagged_fields(entity)):
-        raise error
-    log.warning("refusing a request from %s with INVALID_REQUEST: %s", request.session.client_host, printable(str(error)))
-    values = {"error_code": ErrorCode.INVALID_REQUEST, "error_message": str(error)}
-    request.reply_body([encode(fitter(entity, is_lenient=True)(values))])
-
 
 REPEATED_AFTER_S: Final = 600.0
 KEPT_MAX: Final = 1000

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from ottla.broker import Broker
-from ottla.broker.apis import describe_log_dirs
+from ottla.broker.apis import describe_log_dirs, offset_commit, produce
 from ottla.broker.fetch.pending_fetch import PendingFetch
+from ottla.broker.network import refusals
 from ottla.broker.network.connection import (
     RECEIVE_BYTES,
     WAITING_BYTES_FREE,
@@ -26,7 +27,7 @@ from ottla.broker.network.scheduling import Pipelining
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import ErrorCode, StorageError
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import RawClient
+from ottla.testing.raw_client import Disconnected, RawClient
 from ottla.testing.waiting import wait_until
 
 
@@ -322,12 +323,12 @@ def test_a_large_request_is_decoded_from_bytes_of_its_own(connect) -> None:
 
 def test_a_large_request_that_cannot_be_read_closes_its_connection_alone(connect, caplog: pytest.LogCaptureFixture) -> None:
     connection, other = connect(), connect()
-    connection.sendall(frame(ApiKey.DESCRIBE_GROUPS, 0, (100_001).to_bytes(4, "big") + b"\0\1g" * 100_001))
+    connection.sendall(frame(ApiKey.DESCRIBE_GROUPS, 0, (200_001).to_bytes(4, "big") + b"\0\1g" * 200_001))
     with pytest.raises(EOFError):
         read_answer(connection)
     other.sendall(heartbeat(9))
     assert read_answer(other)[:4] == (9).to_bytes(4, "big")
-    assert "more than 100000 elements in one request" in caplog.text
+    assert "more than 200000 elements in one request" in caplog.text
     assert "Traceback" not in caplog.text
 
 
@@ -351,6 +352,38 @@ def test_a_request_beyond_a_limit_is_refused_and_its_connection_goes_on(
     with RawClient(broker.bootstrap_servers) as client:
         assert client.call(key, version, **values).error_code == ErrorCode.INVALID_REQUEST
         assert client.call(ApiKey.API_VERSIONS, 0).error_code == ErrorCode.NONE
+
+
+def test_each_partition_of_a_commit_beyond_a_limit_is_refused(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_commit, "PARTITIONS_MAX", 20)
+    topic = {"name": "t", "partitions": [{"partition_index": number} for number in range(20)]}
+    with RawClient(broker.bootstrap_servers) as client:
+        (refused,) = client.call(ApiKey.OFFSET_COMMIT, 8, **GROUP, topics=[topic]).topics
+        assert [(each.partition_index, each.error_code) for each in refused.partitions] == [
+            (number, ErrorCode.INVALID_COMMIT_OFFSET_SIZE) for number in range(20)
+        ]
+        assert client.call(ApiKey.API_VERSIONS, 0).error_code == ErrorCode.NONE
+
+
+def test_each_name_of_a_request_beyond_a_limit_is_refused(broker: Broker) -> None:
+    names = [f"t{number}" for number in range(10_001)]
+    with RawClient(broker.bootstrap_servers) as client:
+        answer = client.call(ApiKey.DELETE_TOPICS, 5, topic_names=names, timeout=1000)
+        assert [(each.name, each.error_code) for each in answer.responses] == [(name, ErrorCode.INVALID_REQUEST) for name in names]
+        assert "more than 10000 elements in one request" in answer.responses[0].error_message
+
+
+def test_what_expects_no_response_or_names_too_much_closes_its_connection(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(produce, "PARTITIONS_MAX", 20)
+    fields = {"timeout": 1000, "topic_data": [{"name": "t", "partition_data": [{"index": 0}] * 21}]}
+    with RawClient(broker.bootstrap_servers) as client, pytest.raises(Disconnected):
+        client.call(ApiKey.PRODUCE, 9, acks=0, **fields)
+    with RawClient(broker.bootstrap_servers) as client:
+        (topic,) = client.call(ApiKey.PRODUCE, 9, acks=-1, **fields).responses
+        assert {each.error_code for each in topic.partition_responses} == {ErrorCode.INVALID_REQUEST}
+        monkeypatch.setattr(refusals, "NAMED_MAX", 20)
+        with pytest.raises(Disconnected):
+            client.call(ApiKey.PRODUCE, 9, acks=-1, **fields)
 
 
 def test_what_a_parked_request_has_copied_counts_as_memory_until_it_is_answered(broker: Broker, connect, monkeypatch) -> None:
