@@ -25,6 +25,11 @@ def consumer(broker: Broker | Cluster, group: str, *topics: str, name: str = "ap
             "enable.auto.commit": False,
             "heartbeat.interval.ms": 100,
             "reconnect.backoff.max.ms": 200,
+            # A commit that librdkafka repeats while it looks for the coordinator fails when the coordinator's address comes, and then it
+            # looks for the coordinator again (its issue 3645). The lookup waits behind a Fetch, by default for 500 ms, the repetition for
+            # 100 ms: so it goes on for seconds, or until the session ends. Here the address comes first.
+            "fetch.wait.max.ms": 20,
+            "retry.backoff.ms": 300,
         }
     )
     if topics:

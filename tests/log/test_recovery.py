@@ -137,6 +137,41 @@ def test_damage_in_the_middle_ends_the_log_there() -> None:
     assert (again.end_offset, again.bytes_cut) == (BASES[1] + 6, 0)
 
 
+MAGIC_AT, CRC_AT, RECORD_AT = 16, 17, 100
+
+
+@pytest.mark.parametrize("at", [MAGIC_AT, CRC_AT, RECORD_AT])
+@pytest.mark.parametrize("flushed", [0, 40])
+def test_after_a_kill_the_last_segment_is_checked_batch_by_batch_also_what_was_synced(at: int, flushed: int) -> None:
+    """As Kafka's LogSegment.recover, which reads from the segment of the recovery point on."""
+    files = written(flushed=flushed)
+    overwrite(files, path(BASES[-1]), 2 * BATCH_BYTES + at, b"\x01")
+    found = recover(files, "t-0", SETTINGS, now_ms=NOW_MS, recovery_point=3 * flushed)
+    end_offset = BASES[-1] + 6
+    assert (found.clean, found.end_offset) == (False, end_offset)
+    assert any(
+        f"damaged at byte {2 * BATCH_BYTES}" in each and f"from offset {end_offset} on are lost" in each for each in sentences(found)
+    )
+    assert {loss.was_durable for loss in found.losses} == {flushed > 0}
+
+
+def test_after_an_end_in_order_damaged_records_are_left_to_readers() -> None:
+    """As in Kafka: nothing that was closed in order is read again."""
+    files = written(clean=True)
+    overwrite(files, path(BASES[-1]), 2 * BATCH_BYTES + RECORD_AT, b"\x01")
+    found = open_it(files)
+    assert (found.clean, found.end_offset, found.bytes_cut, found.losses) == (True, 120, 0, [])
+
+
+def test_after_an_end_in_order_a_last_batch_that_is_none_is_cut() -> None:
+    """Kafka takes it for a batch of another format; here, nothing is appended behind what cannot be read."""
+    files = written(clean=True)
+    overwrite(files, path(BASES[-1]), 3 * BATCH_BYTES + MAGIC_AT, b"\x01")
+    found = open_it(files)
+    assert (found.clean, found.end_offset, found.bytes_cut) == (False, 117, BATCH_BYTES)
+    assert any(f"damaged at byte {3 * BATCH_BYTES}" in each for each in sentences(found))
+
+
 def records_in(files: MemoryFiles) -> dict[str, bytes]:
     """Everything but the indexes, which are made from the records again."""
     return {name: data for name, data in contents(files).items() if not name.endswith("index")}

@@ -1,7 +1,7 @@
 """Answers with an error to requests that are too large: one error of the whole where a response has it, else one of each item.
 
-Items are what a request names: topics, partitions, groups, resources. A response repeats their names and has an error for each of them; which
-field of the one is which field of the other is read from the message classes. Kafka has no such limits.
+Items are what a request names: topics, partitions, groups, resources. A response repeats their names and has an error for each of them;
+which field of the one is which field of the other is read from the message classes. Kafka has no such limits.
 """
 
 import dataclasses
