@@ -140,7 +140,7 @@ def test_offsets_that_are_not_there_and_a_topic_that_was_recreated(kafka_broker:
         with pytest.raises(TopicRecreatedError) as recreated:
             list(fetcher.read([FetchRange(zero, 5, 20, topic_id)]))
         assert (recreated.value.expected, recreated.value.found) == (topic_id, topic.described().topic_id)
-        assert time.monotonic() - began < 4, "both, broker and metadata, say so"
+        assert time.monotonic() - began < 30, "both, broker and metadata, say so: it does not look for the topic for default.api.timeout.ms"
         assert len(values(fetcher.read([FetchRange(zero, 0, 20)]), [FetchRange(zero, 0, 20)])[zero]) == 20
 
 

@@ -347,10 +347,11 @@ class _ClusterWatch:
             return
         now_ms = _now_ms()
         facts = live.facts(self._watch.snapshots, now_ms) if problem is None else {}
-        if self._alerts is not None:
-            self._alerts.pass_on(self._events(now_ms, facts, problem))
+        events = [] if self._alerts is None else self._events(now_ms, facts, problem)
         if self._options.metrics is not None:
             self._state = self._make_state(live, now_ms, facts, is_up=problem is None)
+        if self._alerts is not None:
+            self._alerts.pass_on(events)  # last: who gets an alert finds it in the metrics
 
     def _events(self, now_ms: int, facts: Mapping[str, GroupFacts], problem: str | None) -> list[AlertEvent]:
         assert self._alerts is not None, "the caller has looked"
