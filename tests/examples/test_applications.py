@@ -29,7 +29,7 @@ def consumer(broker: Broker | Cluster, group: str, *topics: str, name: str = "ap
             # looks for the coordinator again (its issue 3645). The lookup waits behind a Fetch, by default for 500 ms, the repetition for
             # 100 ms: so it goes on for seconds, or until the session ends. Here the address comes first.
             "fetch.wait.max.ms": 20,
-            "retry.backoff.ms": 300,
+            "retry.backoff.ms": 500,
         }
     )
     if topics:

@@ -21,7 +21,7 @@ from ottla.testing import Broker, wait_until
 Application = Callable[[Event], None]
 Running = Callable[[Application], AbstractContextManager[None]]
 
-QUICK_SECONDS = 1.5
+QUICK_SECONDS = 0.5
 
 
 def confluent_consumer(broker: Broker) -> Consumer:
@@ -112,8 +112,10 @@ def fill_warehouse(broker: Broker, *, resumes: bool) -> Application:
 
 def a_full_shelf_is_emptied(ottla_broker: Broker, running: Running, *, resumes: bool) -> None:
     ottla_broker.produce("orders", [b"%d" % number for number in range(30)])
+    group = ottla_broker.group("billing")
     with running(fill_warehouse(ottla_broker, resumes=resumes)):
-        ottla_broker.group("billing").wait(lag=0, timeout=30 if resumes else QUICK_SECONDS)
+        group.wait(state="Stable", members=1, lag=20)
+        group.wait(lag=0, timeout=30 if resumes else QUICK_SECONDS)
 
 
 def test_a_forgotten_pause(ottla_broker_factory: Callable[..., Broker], running: Running) -> None:
@@ -183,8 +185,10 @@ def count_orders(broker: Broker, *, skips: bool) -> Application:
 
 def a_record_that_can_not_be_read_stops_nothing(ottla_broker: Broker, running: Running, *, skips: bool) -> None:
     ottla_broker.produce("orders", ['{"count": 1}', "not JSON", '{"count": 2}'])
+    group = ottla_broker.group("billing")
     with running(count_orders(ottla_broker, skips=skips)):
-        ottla_broker.group("billing").wait(lag=0, timeout=30 if skips else QUICK_SECONDS)
+        group.wait(state="Stable", members=1, lag=2)
+        group.wait(lag=0, timeout=30 if skips else QUICK_SECONDS)
 
 
 def test_a_poison_pill(ottla_broker_factory: Callable[..., Broker], running: Running) -> None:
