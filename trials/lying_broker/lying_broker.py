@@ -182,5 +182,6 @@ def run(options: argparse.Namespace, results: Results) -> None:
             for name, lie in LIES.items():
                 if not options.lies or any(part in name for part in options.lies):
                     report = world.tell(lie, options.seconds)
-                    figures = f"{report.requests:.0f} requests a second, {report.grown_bytes / 1e6:.0f} MB"
+                    close_s = report.summary["close_s"]
+                    figures = f"{report.requests:.0f} requests a second, {report.grown_bytes / 1e6:.0f} MB, close in {close_s:.1f} s"
                     results.verdict(f"{client}, {name}", Outcome(wrong_with(report, is_credible=lie.is_credible), figures))
