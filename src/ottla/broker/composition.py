@@ -231,6 +231,7 @@ class Components:
             "leadership": self.leadership,
             "log_directory": self.log_directory,
             "metadata_log": self.metadata_log,
+            "missing_features": self.missing_features,
             "node": node,
             "partition_opening": partition_opening,
             "partitions": self.partitions,

@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from ottla.broker.coordination.groups import GroupRouter
+from ottla.broker.network.dispatch import MissingFeatures
 from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
 from ottla.groups.commands import JoinGroup, JoinResult, Result
 from ottla.protocol.errors import ErrorCode
@@ -61,14 +62,26 @@ def read_join_group(data: bytes, at: int, version: int) -> tuple[JoinGroupReques
     return request, fields.end(data, at)
 
 
-def handle(request: Request, *, groups: GroupRouter) -> None:
+def handle(request: Request, *, groups: GroupRouter, missing_features: MissingFeatures) -> None:
     """Ask the group's coordinator."""
     version = request.version
     asked = read_join_group(request.data, request.body_at, version)
     client_id, session = request.client_id or "", request.session
     new_id = None if asked.member_id else uuid.uuid4()
+
+    def answer(result: Result) -> None:
+        if isinstance(result, JoinResult) and result.error == ErrorCode.INVALID_SESSION_TIMEOUT:
+            # librdkafka joins again and again, and says nothing.
+            missing_features.report(
+                f"a session timeout of {asked.session_timeout_ms} ms in a group, which group.min.session.timeout.ms and"
+                " group.max.session.timeout.ms do not allow: it does not become a member",
+                request.client_id,
+                session,
+            )
+        _answer(request, result)
+
     command = JoinGroup(
-        reply_to=groups.expect_reply(partial(_answer, request), request),
+        reply_to=groups.expect_reply(answer, request),
         group_id=asked.group_id,
         member_id=asked.member_id,
         instance_id=asked.instance_id,

@@ -51,11 +51,15 @@ def test_a_second_member_waits_for_the_first(api, member) -> None:
     assert (first.joined(again).generation_id, second.joined(waiting).generation_id) == (2, 2)
 
 
-def test_a_session_timeout_outside_the_brokers_bounds_is_refused(make_api, member) -> None:
+def test_a_session_timeout_outside_the_brokers_bounds_is_refused(make_api, member, caplog: pytest.LogCaptureFixture) -> None:
     api = make_api({"group.min.session.timeout.ms": "1000", "group.max.session.timeout.ms": "2000"})
     for session_timeout, error in ((999, 26), (2001, 26), (1000, 79), (2000, 79)):
-        answer = api.ask(ApiKey.JOIN_GROUP, 5, **member(of=api).join_fields(session_timeout=session_timeout))
-        assert answer.error_code == error
+        for _ in range(2):
+            answer = api.ask(ApiKey.JOIN_GROUP, 5, **member(of=api).join_fields(session_timeout=session_timeout))
+            assert answer.error_code == error
+    lines = [line for line in caplog.messages if "session timeout" in line]
+    assert ["asks for a session timeout of 999 ms" in lines[0], "asks for a session timeout of 2001 ms" in lines[1]] == [True, True]
+    assert len(lines) == 2, "a client that joins again and again is named once"
 
 
 # A JoinGroup from its bytes; kio's reader agrees (tests/properties/test_group_requests.py).
