@@ -15,6 +15,7 @@ from ottla.client.admin.groups import (
     delete_groups,
     delete_offsets,
     describe_groups,
+    group_settings,
     list_consumer_groups,
     remove_member,
 )
@@ -49,6 +50,7 @@ class Answers:
             ApiKey.CONSUMER_GROUP_DESCRIBE: "modern",
             ApiKey.DELETE_GROUPS: "deletes",
             ApiKey.LEAVE_GROUP: "leaves",
+            ApiKey.DESCRIBE_CONFIGS: "settings",
         }[api_key]
         return self.by_api[name]
 
@@ -383,3 +385,23 @@ def test_all_partitions_are_retried_while_the_coordinator_loads(scripted: Any) -
 def test_a_refusal_of_the_whole_group(scripted: Any) -> None:
     answering(scripted, {"error_code": ErrorCode.NON_EMPTY_GROUP, "topics": []})
     assert delete_offsets(scripted.brokers(), "g", [ZERO]) == Failure(ErrorCode.NON_EMPTY_GROUP)
+
+
+def described_settings(kind: int, error: ErrorCode = ErrorCode.NONE, **values: str | None) -> dict[str, Any]:
+    about = {"read_only": False, "config_source": 1, "is_sensitive": False, "synonyms": (), "config_type": 1, "documentation": None}
+    configs = [{"name": name, "value": value, **about} for name, value in values.items()]
+    return {"error_code": error, "error_message": "why", "resource_type": kind, "resource_name": "", "configs": configs}
+
+
+def test_a_groups_own_settings_come_before_those_of_all_groups(scripted: Any) -> None:
+    of_all = described_settings(4, **{"group.a": "1", "group.b": "2", "group.c": None})
+    of_group = described_settings(32, a="9")
+    answers = Answers(scripted, settings={"results": [of_group, of_all]})
+    assert group_settings(scripted.brokers(), "g", ["a", "b"]) == {"a": "9", "b": "2"}
+    asked = [(each.resource_type, each.resource_name, each.configuration_keys) for each in answers.requests[-1].resources]
+    assert asked == [(4, "1", ("group.a", "group.b")), (32, "g", ("a", "b"))]
+    assert group_settings(scripted.brokers(), "g", ["a", "c"]) == Failure(ErrorCode.INVALID_CONFIG, "no values of a, c")
+    refused = described_settings(32, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    answers.by_api["settings"] = {"results": [refused, of_all]}
+    assert group_settings(scripted.brokers(), "g", ["a", "b"]) == {"a": "1", "b": "2"}, "Kafka before 4.0"
+    assert group_settings(scripted.brokers(), "g", ["c"]) == Failure(ErrorCode.GROUP_AUTHORIZATION_FAILED, "why")

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from ottla.client.addresses import BrokerEndpoint
-from ottla.client.admin.topics import broker_of, describe_topics, list_offsets, list_topics, reach_leaders
-from ottla.client.admin.values import LATEST, DescribedTopic, Failure, ListedOffset
+from ottla.client.admin.topics import broker_of, describe_cluster, describe_topics, list_offsets, list_topics, reach_leaders
+from ottla.client.admin.values import LATEST, DescribedPartition, DescribedTopic, Failure, ListedOffset
 from ottla.client.deadlines import DeadlineExceededError
 from ottla.client.errors import RequestFailedError, UnknownTopicError
 from ottla.protocol.errors import ErrorCode
@@ -171,3 +171,13 @@ def test_the_end_of_committed_records(scripted: Any) -> None:
     scripted.broker("a:1", answer)
     list_offsets(scripted.brokers(is_read_committed=True), {ZERO: LATEST})
     assert isolation == [1]
+
+
+def test_a_cluster_with_topics_that_were_asked_for_and_without_others_that_are_refused(scripted: Any) -> None:
+    answering(scripted, metadata(2, -1))
+    found = describe_cluster(scripted.brokers("a:1"), ["t"])
+    assert (found.cluster_id, found.controller_id, sorted(found.brokers)) == ("", 1, [1, 2])
+    assert found.topics == {"t": {0: DescribedPartition(2, (), ()), 1: DescribedPartition(None, (), ())}}
+    answering(scripted, metadata(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    assert describe_cluster(scripted.brokers("a:1"), ["t"]).topics == {"t": Failure(ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
+    assert describe_cluster(scripted.brokers("a:1"), None).topics == {}

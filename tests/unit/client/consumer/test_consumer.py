@@ -9,7 +9,9 @@ import confluent_kafka
 import pytest
 
 import ottla
-from ottla import Consumer, KafkaError, KafkaException, TopicPartition, WakeupException, extras
+from ottla import Consumer, KafkaError, KafkaException, Message, TopicPartition, WakeupException, extras
+from ottla.client.consumer.driver import Driver
+from ottla.client.errors import AuthenticationError, ClientError
 
 CONFIG = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "reconnect.backoff.ms": 10}
 
@@ -167,3 +169,54 @@ def test_a_closed_consumer_refuses_calls(consumer: Consumer) -> None:
     for call in (consumer.poll, consumer.poll_arrow, consumer.assignment, consumer.unsubscribe, consumer.list_topics):
         with pytest.raises(RuntimeError, match="Consumer closed"):
             call()
+
+
+@pytest.mark.parametrize("name", ["subscribe", "assign", "incremental_assign", "pause", "resume", "seek", "commit"])
+def test_what_a_call_changes_is_seen_by_the_consumers_thread_at_once(
+    consumer: Consumer, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    consumer.assign([TopicPartition("t", 0, 5)])
+    woken: list[Driver] = []
+    monkeypatch.setattr(Driver, "wake", lambda driver: woken.append(driver))
+    where = TopicPartition("u" if name == "incremental_assign" else "t", 0, 7)
+    if name == "commit":
+        consumer.commit(offsets=[where])
+    else:
+        getattr(consumer, name)({"subscribe": ["t"], "seek": where}.get(name, [where]))
+    assert woken
+
+
+def test_iterating_gives_messages_and_raises_errors(consumer: Consumer, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = Message("t", 0, 5), Message("t", 0, 6)
+    polled = [None, first, Message("t", 0, error=KafkaError(KafkaError._PARTITION_EOF)), second, Message("t", 0, error=KafkaError(3))]
+    monkeypatch.setattr(consumer, "poll", lambda: polled.pop(0))
+    messages = iter(consumer)
+    assert [next(messages), next(messages)] == [first, second]
+    with pytest.raises(KafkaException) as raised:
+        next(messages)
+    assert raised.value.args[0].code() == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(AuthenticationError("no"), KafkaError._AUTHENTICATION), (ClientError("no"), KafkaError._FAIL)]
+)
+def test_what_a_broker_refuses_is_raised_once(consumer: Consumer, error: ClientError, code: int) -> None:
+    consumer._driver.refusal = error
+    assert refused(consumer.poll, 0) == code
+    assert consumer.poll(0) is None
+
+
+def test_a_refused_login_is_told_to_the_callback_for_errors_alone() -> None:
+    with Consumer(CONFIG | {"error_cb": print}) as consumer:
+        consumer._driver.refusal = AuthenticationError("no")
+        assert consumer.poll(0) is None
+        consumer._driver.refusal = ClientError("no")
+        assert refused(consumer.poll, 0) == KafkaError._FAIL
+
+
+def test_the_end_of_the_consumers_thread_is_fatal(consumer: Consumer) -> None:
+    consumer._driver.failure = MemoryError()
+    for _ in range(2):
+        with pytest.raises(KafkaException, match="the consumer's thread has ended: MemoryError") as raised:
+            consumer.poll(0)
+        assert (raised.value.args[0].code(), raised.value.args[0].fatal()) == (KafkaError._FATAL, True)

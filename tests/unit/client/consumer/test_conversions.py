@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.client.consumer.conversions import event_message, given, refusal_of, results_of, split_topics, starts
+from ottla.client.consumer.conversions import event_message, given, one_regex, refusal_of, results_of, split_topics, starts
 from ottla.client.consumer.kafka_errors import KafkaError, KafkaException
 from ottla.client.consumer.message import TopicPartition
 from ottla.client.engine.commits import Commit
@@ -98,3 +98,7 @@ def test_something_else_is_refused(topics: object) -> None:
 def test_no_topic_and_a_malformed_pattern_are_refused(topics: list[str]) -> None:
     with pytest.raises(KafkaException, match="Failed to set subscription"):
         split_topics(topics)
+
+
+def test_one_pattern_for_several() -> None:
+    assert [one_regex(patterns) for patterns in ([], ["^a"], ["^a", "^b|c"])] == ["", "^a", "(^a)|(^b|c)"]

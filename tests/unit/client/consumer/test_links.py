@@ -102,6 +102,28 @@ def test_a_request_that_is_not_answered_in_time_closes_the_connection(canned_bro
     driven.links.close()
 
 
+def test_a_connection_that_was_idle_for_too_long_is_opened_anew(canned_broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, attempts = canned_broker(lambda key, number: b""), []
+
+    def connect(address: Address, settings: Any, timeout_ms: int) -> BrokerConnection:
+        attempts.append(address)
+        return BrokerConnection(*address, client_id="c", timeout_ms=timeout_ms)
+
+    driven = Driven(connect)
+    endpoints = {1: Endpoint("127.0.0.1", broker.port)}
+    send = Send(Metadata(None), Route.BROKER, 1, 1_000)
+    driven.links.send(send, endpoints)
+    driven.opened()
+    driven.links.send(send, endpoints)
+    assert len(attempts) == 1
+    monkeypatch.setattr(BrokerConnection, "is_stale", lambda self, idle_ms_max: idle_ms_max == 540_000)
+    lost = driven.links.send(send, endpoints)
+    assert [str(outcome.error) for outcome in lost] == ["the connection was idle"] * 2
+    driven.opened()
+    assert len(attempts) == 2
+    driven.links.close()
+
+
 def test_a_request_in_an_unknown_version_fails(canned_broker: Any) -> None:
     broker = canned_broker(lambda key, number: b"")
     driven = Driven(lambda address, settings, timeout_ms: BrokerConnection(*address, client_id="c", timeout_ms=timeout_ms))

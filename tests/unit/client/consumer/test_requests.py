@@ -1,6 +1,9 @@
 """The engine's requests as messages: every supported version is written and its response read."""
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -26,6 +29,8 @@ from ottla.client.errors import UnsupportedBrokerError
 from ottla.client.fetch.fetch_sessions import without_session
 from ottla.client.fetch.fetch_values import FetchPolicy, PartitionFetch, SessionFields
 from ottla.client.membership.values import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatResponse,
     FindCoordinator,
     Heartbeat,
     JoinedMember,
@@ -123,6 +128,35 @@ def test_leave_group(version: int) -> None:
     assert back(LEAVE, version, {"error_code": 0, "members": []}) is ErrorCode.NONE
 
 
+def test_consumer_group_heartbeat() -> None:
+    topic = "A" * 21 + "Q"
+    full = ConsumerGroupHeartbeat(
+        group_id="g",
+        member_id="m",
+        member_epoch=4,
+        instance_id="i",
+        rack="r",
+        rebalance_timeout_ms=9_000,
+        topics=("t",),
+        regex="^t",
+        assignor="range",
+        owned={topic: [3, 4]},
+    )
+    read = there(full, 1)
+    assert (read.group_id, read.member_id, read.member_epoch, read.instance_id, read.rack_id) == ("g", "m", 4, "i", "r")
+    assert (read.rebalance_timeout.total_seconds(), read.subscribed_topic_names, read.subscribed_topic_regex) == (9, ("t",), "^t")
+    assert (read.server_assignor, [(each.topic_id.int, each.partitions) for each in read.topic_partitions]) == ("range", [(1, (3, 4))])
+    kept = there(ConsumerGroupHeartbeat(group_id="g", member_id="m", member_epoch=4, instance_id=None), 1)
+    assert (kept.rebalance_timeout / timedelta(milliseconds=1), kept.rack_id, kept.topic_partitions) == (-1, None, None)
+    assert (kept.subscribed_topic_names, kept.subscribed_topic_regex, kept.server_assignor) == (None, None, None)
+    values: dict[str, Any] = {"error_code": 0, "error_message": None, "member_id": "m", "member_epoch": 5}
+    values |= {"heartbeat_interval": 5_000, "assignment": None}
+    assert back(full, 1, values) == ConsumerGroupHeartbeatResponse(error=ErrorCode.NONE, member_epoch=5, heartbeat_interval_ms=5_000)
+    given = values | {"assignment": {"topic_partitions": [{"topic_id": UUID(int=1), "partitions": [0, 2]}]}}
+    assert back(full, 1, given).assignment == {topic: (0, 2)}
+    assert back(full, 1, values | {"error_code": 25, "error_message": "why"}).message == "why"
+
+
 @pytest.mark.parametrize("version", [7, 8])
 def test_offset_commit(version: int) -> None:
     read = there(COMMIT, version)
@@ -131,6 +165,9 @@ def test_offset_commit(version: int) -> None:
     assert (item.partition_index, item.committed_offset, item.committed_leader_epoch, item.committed_metadata) == (3, 7, 2, "x")
     values = {"topics": [{"name": "t", "partitions": [{"partition_index": 3, "error_code": 22}]}]}
     assert back(COMMIT, version, values) == {A: ErrorCode.ILLEGAL_GENERATION}
+    with_epoch = replace(COMMIT, has_epoch=True)
+    assert there(with_epoch, 9).generation_id_or_member_epoch == 4
+    assert back(with_epoch, 9, values) == {A: ErrorCode.ILLEGAL_GENERATION}
 
 
 @pytest.mark.conformance("ConsumerCoordinatorTest.testNoThrowWhenStableFlagIsSupported")

@@ -31,6 +31,8 @@ from ottla.client.engine.values import (
 from ottla.client.fetch.fetch_values import FetchedRecords, PartitionFetch, PartitionResponse
 from ottla.client.fetch.leaders import LeaderAndEpoch, PartitionMetadata, TopicMetadata
 from ottla.client.membership.values import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatResponse,
     FindCoordinator,
     GroupSettings,
     Heartbeat,
@@ -79,7 +81,8 @@ class World:
     """One consumer and its cluster. `errors` are given once instead of the response; requests of the types in `silent` are not answered.
 
     `epochs`: leader epochs, 0 where there is none; `epoch_ends`: what OffsetForLeaderEpoch gives, where it is not the end of the log;
-    `stable`: last stable offsets, where they are not the end of the log.
+    `stable`: last stable offsets, where they are not the end of the log; `target`: partitions by topic id, which the coordinator of the
+    consumer protocol assigns.
     """
 
     settings: ConsumerSettings
@@ -98,6 +101,9 @@ class World:
     now: float = 0.0
     generation: int = 0
     assignment: bytes = b""
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    target: dict[str, list[int]] = field(default_factory=dict)
+    told: dict[str, list[int]] | None = None
 
     def __post_init__(self) -> None:
         self.engine = Engine(
@@ -170,7 +176,11 @@ class World:
                 for topic, number in self.logs:
                     epoch = self.epochs.get(TopicPartition(topic, number), 0)
                     topics.setdefault(topic, {})[number] = PartitionMetadata(OK, LeaderAndEpoch(1, epoch))
-                found = [TopicMetadata(name, OK, "", False, partitions) for name, partitions in topics.items()]
+                ids = self.topic_ids
+                if ids:
+                    asked = {*(request.topics or ()), *request.topic_ids}
+                    topics = {name: each for name, each in topics.items() if asked & {name, ids[name]}}
+                found = [TopicMetadata(name, OK, ids.get(name, ""), False, partitions) for name, partitions in topics.items()]
                 missing = [each for each in request.topics or () if each not in topics]
                 unknown = [TopicMetadata(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in missing]
                 return MetadataResponse({1: Endpoint("h", 1)}, tuple(found + unknown))
@@ -184,6 +194,13 @@ class World:
                 )
             case SyncGroup():
                 return SyncResponse(error=OK, assignment=self.assignment or dict(request.assignments)["me"])
+            case ConsumerGroupHeartbeat():
+                if request.member_epoch == 0:
+                    self.generation, self.told = self.generation + 1, None
+                news, self.told = self.target if self.target != self.told else None, dict(self.target)
+                return ConsumerGroupHeartbeatResponse(
+                    error=OK, member_epoch=self.generation, heartbeat_interval_ms=1_000, assignment=None if request.is_leave else news
+                )
             case Heartbeat() | LeaveGroup():
                 return OK
             case OffsetFetch():

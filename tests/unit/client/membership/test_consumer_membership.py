@@ -6,7 +6,13 @@ import pytest
 
 from ottla.client.membership.consumer_membership import ConsumerMembership
 from ottla.client.membership.evidence import Evidence
-from ottla.client.membership.values import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResponse, GroupSettings, MemberState
+from ottla.client.membership.values import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatResponse,
+    FindCoordinator,
+    GroupSettings,
+    MemberState,
+)
 from ottla.client.reactions import CONSUMER_GROUP_HEARTBEAT, Reaction
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
@@ -183,3 +189,35 @@ def test_a_refused_commit_brings_the_next_heartbeat_at_once() -> None:
     assert member.sent() is None
     assert not member.it.commit_refused(ErrorCode.STALE_MEMBER_EPOCH, 1, member.it.member_id, member.now)
     assert member.sent() is not None
+
+
+def test_a_heartbeat_that_is_lost_is_followed_by_a_full_one_to_the_coordinator_that_is_found() -> None:
+    member = Member().owning(0)
+    lost = member.sent(1_000)
+    assert lost is not None
+    member.it.on_no_response(lost, member.now)
+    assert member.it.coordinator is None
+    (search,) = member.it.next_requests(member.now)
+    assert isinstance(search, FindCoordinator)
+    member.it.on_no_response(search, member.now)
+    assert member.it.next_requests(member.now) == [], "after a back-off"
+    (search,) = member.it.next_requests(member.now + 1_000)
+    member.it.on_coordinator(0, member.now + 1_000)
+    full = member.sent(1_000)
+    assert full is not None
+    assert (full.member_epoch, full.topics, full.owned) == (1, ("t",), {T: [0]})
+    member.it.on_response(lost, ConsumerGroupHeartbeatResponse(error=ErrorCode.UNKNOWN_MEMBER_ID), member.now)
+    assert member.it.generation == 1, "an answer that comes too late says nothing"
+
+
+def test_losses_in_a_row_are_followed_by_longer_pauses() -> None:
+    member, pauses = Member().owning(0), []
+    for _ in range(7):
+        request = member.sent(1_000)
+        assert request is not None
+        member.it.on_no_response(request, member.now)
+        member.it.on_coordinator(0, member.now)
+        due_ms = member.it.next_ms()
+        assert due_ms is not None
+        pauses.append(due_ms - member.now)
+    assert pauses == [0, 0, 0, 100, 200, 400, 800]
