@@ -71,6 +71,16 @@ def test_it_stops_at_once() -> None:
     assert set(threading.enumerate()) <= before
 
 
+def test_waking_a_thread_that_is_busy_waits_for_nothing() -> None:
+    made = driver(refuse(BrokerUnavailableError("gone")))
+    waking = threading.Thread(target=lambda: [made.wake() for _ in range(2_000)], daemon=True)  # more than a socket takes
+    waking.start()
+    waking.join(20)
+    assert not waking.is_alive()
+    made.start()
+    made.stop()
+
+
 def test_the_application_is_notified_when_it_asks_for_it() -> None:
     made = driver(refuse(BrokerUnavailableError("gone")))
     made.start()

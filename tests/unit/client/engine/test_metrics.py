@@ -52,6 +52,7 @@ def test_a_rebalance_and_its_requests(new_world: Callable[..., Any]) -> None:
     found = metrics(world)
     assert (found["join-total"], found["sync-total"], found["rebalance-total"]) == (3, 1, 1)
     assert found["failed-rebalance-total"] == 1, "the coordinator that asks to join by the given id refuses nothing"
+    assert found["rebalance-rate-per-hour"] == found["failed-rebalance-rate-per-hour"] == 3_600 / 31, "half a minute, and the second of now"
     assert found["rebalance-latency-max"] == found["rebalance-latency-total"] == 1_000
     assert found["assigned-partitions"] == 2
     world.now += 2_500

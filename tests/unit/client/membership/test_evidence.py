@@ -281,6 +281,15 @@ def test_a_blocked_application(records: int, record_ms: float | None) -> None:
     assert "max.poll.interval.ms to 9000" in late.advice
 
 
+def test_many_records_that_took_no_time_before_may_take_some() -> None:
+    """Below a tenth of a millisecond each, what they took before says little."""
+    assert explain_late_poll(measured(since_poll_ms=6_000, batch_records=6_001, record_ms=0.0)).cause is MemberCause.SLOW_PROCESSING
+
+
+def test_no_number_of_records_is_advised_where_a_single_one_takes_too_long() -> None:
+    assert "max.poll.records" not in explain_late_poll(measured(since_poll_ms=8_000, batch_records=2)).advice
+
+
 @pytest.mark.parametrize("cause", STALLS)
 def test_stalls_explain_late_polls_and_missing_heartbeats(cause: MemberCause) -> None:
     stalls = {cause: 5_000.0, MemberCause.NETWORK: 1.0}

@@ -30,8 +30,10 @@ def test_a_plain_connection(canned_broker: Any) -> None:
 def test_a_broker_without_sasl(canned_broker: Any) -> None:
     broker = canned_broker(lambda key, correlation: None)
     security = SecuritySettings(protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", username="u", password="p")
+    opened: list[socket.socket] = []
     with pytest.raises(AuthenticationError, match=r"does not support SASL: security.protocol must be PLAINTEXT or SSL"):
-        connect(Address("127.0.0.1", broker.port), settings(security=security), 5_000)
+        connect(Address("127.0.0.1", broker.port), settings(security=security), 5_000, opening=opened.append)
+    assert [each.fileno() for each in opened] == [-1], "it is closed"
 
 
 def test_a_port_without_tls() -> None:
