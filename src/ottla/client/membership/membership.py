@@ -233,9 +233,9 @@ class Membership(GroupMembership):
         return self._timers.poll_due_ms
 
     @property
-    def is_rebalancing(self) -> bool:
-        """Whether a JoinGroup is wanted or on its way."""
-        return self._needs_rejoin or self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+    def must_rejoin(self) -> bool:
+        """Whether a JoinGroup is wanted."""
+        return self._needs_rejoin
 
     def subscribe(self, topics: frozenset[str], regex: str = "") -> None:
         """The topics to join with; a change needs a rebalance."""

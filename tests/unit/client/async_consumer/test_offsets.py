@@ -74,6 +74,35 @@ def test_commits(run: Any, new_topic: Any) -> None:
     run(test, topic)
 
 
+def test_every_call_counts_the_records_that_were_taken_before(run: Any, new_topic: Any) -> None:
+    """Those that follow one which was waited for are handed out without a look at positions."""
+    topic = new_topic(1, 40)
+    zero = TopicPartition(topic, 0)
+
+    async def take_five(consumer: Any, first: int) -> int:
+        for number in range(first, first + 5):
+            assert (await consumer.getone()).offset == number
+        return first + 5
+
+    async def test(consumer: Any) -> None:
+        taken = await take_five(consumer, 0)
+        await consumer.commit()
+        assert await consumer.committed(zero) == taken
+        taken = await take_five(consumer, taken)
+        assert await consumer.position(zero) == taken
+        taken = await take_five(consumer, taken)
+        consumer.pause(zero)
+        consumer.resume(zero)
+        taken = await take_five(consumer, taken)
+        consumer.unsubscribe()
+        consumer.assign([zero])
+        taken = await take_five(consumer, taken)  # what was taken before is committed
+        await consumer.commit()
+        assert await consumer.seek_to_committed() == {zero: taken}
+
+    run(test, topic)
+
+
 def test_seeks(run: Any, new_topic: Any) -> None:
     topic = new_topic(2, 10)
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)

@@ -71,7 +71,8 @@ def test_a_join_says_everything_and_later_heartbeats_what_is_new() -> None:
     member.answer(acknowledged)
     assert member.it.state is MemberState.STABLE
     assert member.sent(999) is None
-    kept = member.sent(1)
+    kept = member.sent(31)
+    assert member.evidence.heartbeat_delays.maximum(member.now) == 30
     assert kept is not None
     assert (kept.owned, kept.topics, kept.regex) == (None, None, None)
     member.answer(kept)
@@ -110,6 +111,7 @@ def test_a_revocation_is_acknowledged_when_it_is_over() -> None:
     assert acknowledged is not None
     assert acknowledged.owned == {T: [0]}
     assert member.it.claim != claim
+    assert member.it.is_cooperative, "the others stay"
 
 
 def test_a_topic_without_a_name_waits_for_it_and_one_that_was_made_again_is_another() -> None:
