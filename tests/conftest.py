@@ -37,8 +37,8 @@ BOTH = ["ottla", pytest.param("apache-kafka", marks=pytest.mark.kafka)]
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Properties look for new examples on our own machines; in CI they take the same ones each time, so that red means a change. More of the same
-# ones find nothing new there.
+# Properties look for new examples on our own machines; in CI they take the same ones each time, so that red means a change. More of these
+# would find nothing new there.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=60)
 settings.register_profile("here", deadline=None)
 settings.register_profile("soak", deadline=None, max_examples=600)  # `make soak`: properties without a number of their own, or with a share
