@@ -112,13 +112,26 @@ def rule(pattern: str, facts: Handler) -> Rule:
     return Rule(re.compile(pattern), facts)
 
 
-def first_facts(text: str, rules: Sequence[Rule], past: ClientPast) -> Sequence[Facts]:
-    """What the first rule that fits says; nothing where none does: a client writes much that is not about its membership."""
-    for each in rules:
-        found = each.pattern.match(text)
-        if found is not None:
-            return each.facts(found, past)
-    return ()
+GROUP_NAMES: Final = re.compile(r"\(\?P<\w+>")
+
+
+class Rules:
+    """The rules of one client. `any`: one pattern for what any of them fits, since most messages at the level DEBUG fit none."""
+
+    def __init__(self, *rules: Rule) -> None:
+        self._rules = rules
+        self.any = re.compile("|".join(f"(?:{GROUP_NAMES.sub('(?:', each.pattern.pattern)})" for each in rules))
+
+    def first_facts(self, text: str, past: ClientPast) -> Sequence[Facts]:
+        """What the first rule that fits says; nothing where none does: a client writes much that is not about its membership."""
+        if self.any.match(text) is None:
+            return ()
+        text = without_logger(text)
+        for each in self._rules:
+            found = each.pattern.match(text)
+            if found is not None:
+                return each.facts(found, past)
+        return ()
 
 
 def meaning_facts(meaning: Meaning) -> Facts:
@@ -204,7 +217,7 @@ def java_facts(message: str, past: ClientPast) -> Sequence[Facts] | None:
         return None
     owner = {"group": prefix["group"], "client_id": prefix["client"] or None, "instance_id": prefix["instance"]}
     past.client_id = prefix["client"]
-    return [owner | facts for facts in first_facts(message[prefix.end() :], JAVA_RULES, past)]
+    return [owner | facts for facts in JAVA_RULES.first_facts(message[prefix.end() :], past)]
 
 
 def _joined(found: re.Match[str], _past: ClientPast) -> Sequence[Facts]:
@@ -301,7 +314,7 @@ def _heartbeat_refused(found: re.Match[str], _past: ClientPast) -> Sequence[Fact
     return _lost_epoch(found)
 
 
-JAVA_RULES: Final = (
+JAVA_RULES: Final = Rules(
     *JAVA_SUBSCRIPTIONS,
     rule(rf"Successfully (?:joined group with|synced group in) generation {GENERATION_TEXT}", _joined),
     rule(r"Request joining group due to: (?P<reason>.*)", _rejoins),
@@ -374,7 +387,7 @@ def librdkafka_facts(message: str, past: ClientPast) -> Sequence[Facts] | None:
         past.groups[client_id] = named["group"]
     past.client_id = client_id
     owner = {"client_id": client_id, "group": past.groups.get(client_id)}
-    return [owner | facts for facts in first_facts(text, LIBRDKAFKA_RULES, past)]
+    return [owner | facts for facts in LIBRDKAFKA_RULES.first_facts(text, past)]
 
 
 def reason_meaning(reason: str) -> Meaning:
@@ -441,7 +454,7 @@ def _will_rejoin(found: re.Match[str], _past: ClientPast) -> Sequence[Facts]:
 
 QUOTED_GROUP: Final = r'Group "(?P<group>.{1,1000}?)"'
 
-LIBRDKAFKA_RULES: Final = (
+LIBRDKAFKA_RULES: Final = Rules(
     rule(r"Application maximum poll interval \((?P<limit>\d{1,15})ms\) exceeded by (?P<exceeded>\d{1,15})ms", _librdkafka_poll_timeout),
     rule(
         r"Consumer group session timed out \(in join-state [\w-]{1,50}\) after (?P<silent>\d{1,15}) ms without a successful response "
@@ -599,7 +612,7 @@ AIOKAFKA_RULES: Final = (
 
 START_CHARACTERS_MAX: Final = 4000
 """A message begins within so many characters, so that a long line of another program is refused soon."""
-PYTHON_RULES: Final = (*KAFKA_PYTHON_RULES, *AIOKAFKA_RULES, *PYTHON_SUBSCRIPTIONS)
+PYTHON_RULES: Final = Rules(*KAFKA_PYTHON_RULES, *AIOKAFKA_RULES, *PYTHON_SUBSCRIPTIONS)
 PYTHON_MESSAGE: Final = re.compile(
     r"(?:^|(?<=[\s:|\]\"]))(?:\(Re-\)joining group |Successfully joined group |Joined group '|Triggering follow-up rebalance "
     r"|Attempt to join group "
@@ -624,23 +637,27 @@ class ClientLogParser:
         self._past = ClientPast()
 
     def find(self, text: str) -> int:
-        """Where the first message of a client begins."""
-        starts: list[int] = []
-        for part, pattern in ((" clientId=", JAVA_PREFIX), ("[thrd:", LIBRDKAFKA_PREFIX), ("", PYTHON_MESSAGE)):
-            # Most lines are refused by the part that each message of a client has; looking for it costs a tenth of a pattern's search.
-            found = pattern.search(text, 0, START_CHARACTERS_MAX) if part in text else None
-            if found is not None and (found.start() == 0 or part == "[thrd:"):
-                return min([found.start(), *starts])
-            if found is not None:
-                starts.append(found.start())
-        return min(starts, default=-1)
+        """Where the first message of a client begins.
+
+        Most lines are refused by the part that each message of a client has; looking for it costs a tenth of a pattern's search.
+        """
+        java = JAVA_PREFIX.search(text, 0, START_CHARACTERS_MAX) if " clientId=" in text else None
+        first = START_CHARACTERS_MAX if java is None else java.start()
+        if first == 0:
+            return 0
+        librdkafka = LIBRDKAFKA_PREFIX.search(text, 0, START_CHARACTERS_MAX) if "[thrd:" in text else None
+        if librdkafka is not None:
+            return min(librdkafka.start(), first)
+        python = PYTHON_MESSAGE.search(text, 0, first)
+        if python is not None:
+            return python.start()
+        return -1 if java is None else first
 
     def parse(self, message: str) -> Sequence[Facts] | None:
         """What the message says."""
-        text = without_logger(message)
-        facts = java_facts(text, self._past)
+        facts = java_facts(message, self._past)
         if facts is None:
-            facts = librdkafka_facts(text, self._past)
+            facts = librdkafka_facts(message, self._past)
         if facts is None:
-            facts = first_facts(text, PYTHON_RULES, self._past)
+            facts = PYTHON_RULES.first_facts(message, self._past)
         return [self._past.complete(each) for each in facts]

@@ -17,8 +17,8 @@ from ottla.history.sources.client_log import (
     PYTHON_RULES,
     ClientLogParser,
     ClientPast,
+    Rules,
     client_log_reader,
-    first_facts,
     java_facts,
     librdkafka_facts,
     rule,
@@ -65,9 +65,16 @@ def test_members_are_forgotten_beyond_the_limit() -> None:
 
 
 def test_the_first_rule_that_fits_is_taken() -> None:
-    rules = (rule("a", lambda found, _: ({"first": found[0]},)), rule("ab", lambda found, _: ({"second": found[0]},)))
-    assert first_facts("ab", rules, ClientPast()) == ({"first": "a"},)
-    assert first_facts("b", rules, ClientPast()) == ()
+    rules = Rules(rule("a", lambda found, _: ({"first": found[0]},)), rule("ab", lambda found, _: ({"second": found[0]},)))
+    assert rules.first_facts("ab", ClientPast()) == ({"first": "a"},)
+    assert rules.first_facts("b", ClientPast()) == ()
+
+
+def test_the_first_message_of_a_line_counts() -> None:
+    java, python = "[Consumer clientId=c, groupId=g] Request joining group due to: ", "(Re-)joining group "
+    find = ClientLogParser().find
+    assert find(f"INFO {java}{python}g") == find(f"INFO {python}{java}g") == 5
+    assert find(f"INFO {java.replace('R', 'r')}g") == find("INFO nothing of a client") == -1
 
 
 # Subscriptions in the logs of clients: other topics, a pattern that matches others, and the end of a subscription.
@@ -418,7 +425,7 @@ POLL_TIMEOUT = (
 
 def parsed_kafka_python(*texts: str) -> list[Facts]:
     past = ClientPast()
-    return [past.complete(facts) for text in texts for facts in first_facts(text, KAFKA_PYTHON_RULES, past)]
+    return [past.complete(facts) for text in texts for facts in Rules(*KAFKA_PYTHON_RULES).first_facts(text, past)]
 
 
 def test_a_poll_timeout_is_the_cause_of_the_leave_and_the_return() -> None:
@@ -495,7 +502,7 @@ JOINS = "(Re-)joining group my group"
 
 def parsed_aiokafka(*texts: str) -> list[Facts]:
     past = ClientPast()
-    return [past.complete(facts) for text in texts for facts in first_facts(text, PYTHON_RULES, past)]
+    return [past.complete(facts) for text in texts for facts in PYTHON_RULES.first_facts(text, past)]
 
 
 def test_joining() -> None:
