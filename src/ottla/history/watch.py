@@ -180,7 +180,7 @@ class Watch:
             self._catch_up(tail)
         has_offsets = self._wants_offsets()
         snapshots = self.poller.look(with_offsets=has_offsets or live is not None)
-        lines = self._writer.lines(self._now_ms(), snapshots, has_offsets=has_offsets)
+        lines = self._writer.lines(self._now_ms(), snapshots, has_offsets=has_offsets, failed=self.poller.failed)
         if self.poller.topic_names != self._topic_names:
             new = {item: name for item, name in self.poller.topic_names.items() if self._topic_names.get(item) != name}
             self._topic_names = self.poller.topic_names

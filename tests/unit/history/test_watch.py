@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.admin.values import CommittedOffset
+from ottla.client.admin.values import CommittedOffset, Failure
 from ottla.client.errors import BrokerUnavailableError
 from ottla.groups.log.records import group_of_record
 from ottla.history.sources.archive import ArchiveWriter, FolderProblems, find_partitions, read_batches
@@ -141,6 +141,31 @@ def test_a_look_stores_records_events_and_groups(cluster: Any, watch: Watch, tmp
     assert [line["kind"] for line in lines(tmp_path)] == ["topics", "group", "offsets", "look", "look"]
     assert summary.stored_bytes > 0
     assert said == []
+
+
+def test_a_group_that_cannot_be_asked_for_a_moment_is_not_gone(
+    cluster: Any, watch: Watch, tmp_path: Path, said: list[str], monkeypatch: Any
+) -> None:
+    cluster.set_group("g", "m")
+    cluster.offsets["g"] = {TopicPartition("t", 0): CommittedOffset(7)}
+    described = cluster.groups["g"]
+    watch.look()
+    before = [line["kind"] for line in lines(tmp_path)]
+    cluster.groups["g"] = Failure(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    watch.look()
+    monkeypatch.setattr(cluster, "list_groups", list)  # its coordinator has moved, and the next one has not loaded it yet
+    watch.look()
+    cluster.groups["g"] = described
+    watch.look()
+    assert watch.summary.groups == 1
+    monkeypatch.setattr(cluster, "committed", lambda names: dict.fromkeys(names, Failure(ErrorCode.NOT_COORDINATOR)))
+    watch.look()
+    assert [each.committed for each in watch.snapshots] == [{TopicPartition("t", 0): 7}]
+    assert [line["kind"] for line in lines(tmp_path)] == [*before, "note", *["look"] * 4]
+    assert len(said) == 1
+    del cluster.groups["g"]
+    watch.look()
+    assert [line.get("state") for line in lines(tmp_path)][-2:] == ["Dead", None]
 
 
 def test_offsets_are_looked_at_once_a_minute(cluster: Any, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ is new), `topics` (ids and names of topics), `note` (a sentence), and `look`, th
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
@@ -156,8 +156,13 @@ class SnapshotWriter:
     def __init__(self) -> None:
         self._last: dict[str, GroupSnapshot] = {}
 
-    def lines(self, at_ms: int, snapshots: Iterable[GroupSnapshot], *, has_offsets: bool = True) -> list[bytes]:
-        """The lines of one look at all groups; a group that is missing now is gone. Unless `has_offsets`, offsets were not looked at."""
+    def lines(
+        self, at_ms: int, snapshots: Iterable[GroupSnapshot], *, has_offsets: bool = True, failed: Collection[str] = ()
+    ) -> list[bytes]:
+        """The lines of one look at all groups; a group that is missing now is gone, unless it is one of those that could not be asked for.
+
+        Unless `has_offsets`, offsets were not looked at.
+        """
         lines: list[bytes] = []
         seen: dict[str, GroupSnapshot] = {}
         for found in snapshots:
@@ -171,6 +176,9 @@ class SnapshotWriter:
             if offsets := _new_offsets(snapshot, before):
                 lines.append(_line(OFFSETS, {"at_ms": at_ms, "group": snapshot.group, "offsets": offsets}))
         for group in self._last.keys() - seen.keys():
+            if group in failed:
+                seen[group] = self._last[group]
+                continue
             gone = replace(self._last[group], at_ms=at_ms, state=DEAD, members=())
             lines.append(_line(GROUP, _group_fields(gone)))
         self._last = seen
@@ -332,6 +340,8 @@ class Poller:
         self._now_ms = now_ms
         self._note = note
         self._refused: set[str] = set()
+        self._present: set[str] = set()
+        self._committed: dict[str, Committed] = {}
         self.topics: Mapping[str, DescribedTopic] = {}
         self.topic_names: dict[str, str] = {}
         self.described: Mapping[str, DescribedGroup] = {}
@@ -339,13 +349,16 @@ class Poller:
 
     def look(self, *, with_offsets: bool = True) -> list[GroupSnapshot]:
         """Every group as it is now, with its offsets and the ends of logs if wanted. Raises ClientError or PeerError."""
-        names = list(self._groups) if self._groups is not None else [group.group_id for group in self._admin.list_groups()]
+        names = self._names()
         at_ms = self._now_ms()
         self.failed.clear()
         described = self.described = self._known(self._admin.describe_groups(names))
+        self._present = {name for name, group in described.items() if group.state != DEAD} | self.failed
         if not with_offsets:
             return _snapshots(described, {}, {}, at_ms=at_ms)
         committed = self._known(self._admin.committed(described))
+        committed |= {name: self._committed[name] for name in described.keys() & self.failed & self._committed.keys()}
+        self._committed = committed
         topics = self.topics = self._admin.list_topics()
         self.topic_names = {topic.topic_id: name for name, topic in topics.items() if topic.topic_id}
         wanted = {partition for name, group in described.items() for partition in group.partitions | set(committed.get(name, {}))}
@@ -355,6 +368,12 @@ class Poller:
             for name, group in sorted(described.items())
             if group.state != DEAD
         ]
+
+    def _names(self) -> list[str]:
+        """The groups to ask for. One that its coordinator has not loaded yet is in no list: it is asked for if it was there before."""
+        if self._groups is not None:
+            return list(self._groups)
+        return sorted({group.group_id for group in self._admin.list_groups()} | self._present)
 
     def _known(self, answers: Mapping[str, Answer | Failure]) -> dict[str, Answer]:
         known: dict[str, Answer] = {}
