@@ -13,6 +13,9 @@ SESSION_OF_GROUP: Final = "consumer.session.timeout.ms"
 HEARTBEAT_OF_GROUP: Final = "consumer.heartbeat.interval.ms"
 """Settings of a group of the consumer protocol, for its members of that protocol; the broker's begin with "group."."""
 
+SESSION_OF_GROUP_MAX_MS: Final = 60_000
+"""Brokers' default of group.consumer.max.session.timeout.ms."""
+
 _MINUTE_MS: Final = 60_000
 
 
@@ -69,6 +72,8 @@ def _heartbeats(settings: ConsumerSettings) -> Advice | None:
     if session >= HEARTBEATS_PER_SESSION * heartbeat:
         return None
     suggested = session // HEARTBEATS_PER_SESSION
+    needed = HEARTBEATS_PER_SESSION * heartbeat
+    is_allowed = not settings.is_consumer_protocol or needed <= SESSION_OF_GROUP_MAX_MS
     names = (HEARTBEAT_OF_GROUP, SESSION_OF_GROUP) if settings.is_consumer_protocol else ("heartbeat.interval.ms", "session.timeout.ms")
     return Advice(
         setting=names[0],
@@ -76,8 +81,8 @@ def _heartbeats(settings: ConsumerSettings) -> Advice | None:
         suggested=suggested,
         sentence=(
             f"A session of {session} ms is shorter than {HEARTBEATS_PER_SESSION} heartbeats of {heartbeat} ms "
-            f"({HEARTBEATS_PER_SESSION * heartbeat} ms), so a late heartbeat loses the member: "
-            f"set {names[0]} to {suggested}, or {names[1]} to {HEARTBEATS_PER_SESSION * heartbeat}."
+            f"({needed} ms), so a late heartbeat loses the member: "
+            f"set {names[0]} to {suggested}{f', or {names[1]} to {needed}' if is_allowed else ''}."
         ),
     )
 

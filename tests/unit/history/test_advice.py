@@ -42,6 +42,12 @@ def test_three_heartbeats_fit_into_a_session(session_ms: int, heartbeat_ms: int,
     assert f", or consumer.session.timeout.ms to {3 * heartbeat_ms}." in of_group.sentence
 
 
+def test_no_session_above_the_maximum_of_brokers() -> None:
+    (advice,) = advise(ConsumerSettings(session_timeout_ms=60_000, heartbeat_interval_ms=25_000, is_consumer_protocol=True))
+    assert advice.suggested == 20_000
+    assert "75000." not in advice.sentence
+
+
 def test_the_suggested_pair_and_the_defaults_are_fine() -> None:
     assert advise(ConsumerSettings(session_timeout_ms=6_000, heartbeat_interval_ms=2_000)) == ()
     assert advise(ConsumerSettings()) == ()

@@ -9,8 +9,8 @@ from ottla.history.processes import Identity
 from ottla.history.sources.evidence import Cause
 from ottla.history.verdicts.verdict import SettingAdvice
 
-SESSION_MAX_MS: Final = 1_800_000
-"""Brokers' default of group.max.session.timeout.ms."""
+SESSION_MAXIMA: Final = {False: ("group.max.session.timeout.ms", 1_800_000), True: ("group.consumer.max.session.timeout.ms", 60_000)}
+"""The longest session that brokers allow unless they are told otherwise; by whether the group is of the consumer protocol."""
 
 RESTART_MS_MAX: Final = 120_000
 """A session that outlasts a longer restart hides dead members for minutes: no value is advised."""
@@ -44,9 +44,23 @@ def _session_name(situation: Situation) -> str:
     return "group.consumer.session.timeout.ms" if situation.is_consumer_type else "session.timeout.ms"
 
 
+def _allowed_session(situation: Situation, wanted_ms: int, least_ms: int) -> tuple[int | None, str]:
+    """A session that brokers allow, None where that is no longer than `least_ms`, and what to add where it is not the one that is wanted.
+
+    A session above the default of the maximum shows that it was raised.
+    """
+    name, limit_ms = SESSION_MAXIMA[situation.is_consumer_type]
+    if wanted_ms <= limit_ms or situation.figures.get("session_timeout_ms", 0) > limit_ms:
+        return wanted_ms, ""
+    note = f" Brokers allow {_seconds(limit_ms)} at most, unless their {name} is raised"
+    return (limit_ms, f"{note}.") if least_ms < limit_ms else (None, f"{note}: raise both, or find out why it took so long.")
+
+
 def _static(situation: Situation) -> tuple[SettingAdvice, ...]:
     absence_ms, session_ms = situation.figures.get("absence_ms"), situation.figures.get("session_timeout_ms")
-    needed_ms = _round_up(2 * absence_ms, 5_000) if absence_ms is not None else 0
+    wanted_ms = _round_up(2 * absence_ms, 5_000) if absence_ms is not None else 0
+    allowed_ms, note = _allowed_session(situation, wanted_ms, absence_ms or 0)
+    needed_ms = wanted_ms if allowed_ms is None else allowed_ms
     is_known = f" ({_seconds(max(session_ms, needed_ms))})" if session_ms is not None and (absence_ms or 0) <= RESTART_MS_MAX else ""
     was_away = f"was away for {_seconds(absence_ms)}" if absence_ms is not None else "came back"
     sentence = (
@@ -57,9 +71,10 @@ def _static(situation: Situation) -> tuple[SettingAdvice, ...]:
     if session_ms is not None and needed_ms > session_ms and absence_ms is not None and absence_ms <= RESTART_MS_MAX:
         more = (
             f"A restart took {_seconds(absence_ms)}, the session is {_seconds(session_ms)}: "
-            f"{_seconds(needed_ms)} leaves room for twice that."
+            f"{_seconds(wanted_ms)} leaves room for twice that.{note}"
         )
-        found.append(SettingAdvice(_session_name(situation), str(needed_ms), more, _detection_warning(needed_ms)))
+        value = None if allowed_ms is None else str(allowed_ms)
+        found.append(SettingAdvice(_session_name(situation), value, more, _detection_warning(needed_ms)))
     return tuple(found)
 
 
@@ -98,13 +113,15 @@ def _session(situation: Situation) -> tuple[SettingAdvice, ...]:
         )
         return (SettingAdvice(name, None, sentence),)
     silence_ms = session_ms + absence_ms
-    needed_ms = min(_round_up(silence_ms * 5 // 4, 5_000), SESSION_MAX_MS)
+    wanted_ms = _round_up(silence_ms * 5 // 4, 5_000)
+    allowed_ms, note = _allowed_session(situation, wanted_ms, silence_ms)
+    needed_ms = wanted_ms if allowed_ms is None else allowed_ms
     heartbeat = "group.consumer.heartbeat.interval.ms" if situation.is_consumer_type else "heartbeat.interval.ms"
     sentence = (
         f"The member was silent for {_seconds(session_ms)} (its session) + {_seconds(absence_ms)} = {_seconds(silence_ms)} and came back: "
-        f"a session of {_seconds(needed_ms)} would have outlasted that; keep {heartbeat} at a third of it or less."
+        f"a session of {_seconds(needed_ms)} would have outlasted that; keep {heartbeat} at a third of it or less.{note}"
     )
-    return (SettingAdvice(name, str(needed_ms), sentence, _detection_warning(needed_ms)),)
+    return (SettingAdvice(name, None if allowed_ms is None else str(allowed_ms), sentence, _detection_warning(needed_ms)),)
 
 
 def _detection_warning(session_ms: int) -> str:

@@ -86,3 +86,35 @@ def test_no_session_of_minutes_is_advised() -> None:
         advice = advice_for(cause, situation(session_timeout_ms=10_000, absence_ms=129_000))
         assert not any(each.value for each in advice if each.setting == "session.timeout.ms")
         assert "260" not in advice[0].sentence
+
+
+CONSUMER_SESSION = "group.consumer.session.timeout.ms"
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "absence_ms", "value", "said"),
+    [
+        (45_000, 2_000, "60000", ""),
+        (45_000, 10_000, "60000", "1 min at most"),
+        (45_000, 30_000, None, "raise both"),
+        (90_000, 10_000, "125000", ""),
+    ],
+)
+def test_a_session_of_the_consumer_protocol_is_one_that_brokers_allow(
+    session_ms: int, absence_ms: int, value: str | None, said: str
+) -> None:
+    known = situation(is_consumer_type=True, session_timeout_ms=session_ms, absence_ms=absence_ms)
+    (advice,) = advice_for(Cause.EXPIRE_HEARTBEAT, known)
+    assert (advice.setting, advice.value) == (CONSUMER_SESSION, value)
+    assert said in advice.sentence
+    assert ("group.consumer.max.session.timeout.ms" in advice.sentence) is bool(said)
+
+
+def test_a_restart_longer_than_any_session_that_brokers_allow() -> None:
+    for absence_ms, value in ((50_000, "60000"), (70_000, None)):
+        known = situation(is_consumer_type=True, session_timeout_ms=45_000, absence_ms=absence_ms)
+        static, session = advice_for(Cause.RESTART_DYNAMIC, known)
+        assert (static.setting, session.setting, session.value) == ("group.instance.id", CONSUMER_SESSION, value)
+        assert "Brokers allow 1 min at most" in session.sentence
+    classic = advice_for(Cause.RESTART_DYNAMIC, situation(session_timeout_ms=45_000, absence_ms=50_000))
+    assert classic[1].value == "100000"
