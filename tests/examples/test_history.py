@@ -25,7 +25,7 @@ from tests.support.kit.group_behaviours import behaviour, process
 ROOT = Path(__file__).parents[2]
 BROKER_LOG = ROOT / "tests" / "data" / "logs" / "apache-kafka-4.3.0.log"
 CLIENT_LOG = ROOT / "tests" / "data" / "logs" / "java-4.3.0.log"
-NOTEBOOK, CHECK, ALERT = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "history.md").read_text(), re.DOTALL)
+NOTEBOOK, CHECK, INCIDENTS, ALERT = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "history.md").read_text(), re.DOTALL)
 SILENT_MS = 60_000
 
 
@@ -56,6 +56,15 @@ def test_the_check_fails_for_an_unplanned_rebalance_and_says_what_to_set(logs: P
     assert status == 1
     assert "java-classic, generation 2: POLL_TIMEOUT of " in text
     assert "\n  max.poll.interval.ms: " in text
+
+
+def test_incidents_name_who_and_what_helps(logs: Path) -> None:
+    status, text = run_recipe(INCIDENTS, logs)
+    assert status == 0
+    lines = text.splitlines()
+    incidents = ottla.history.read(broker_logs=BROKER_LOG, client_logs=CLIENT_LOG).incidents
+    assert len(lines) == sum(incident.planned is False for incident in incidents) > 0
+    assert any("slow consumer in java-classic: " in line and "max.poll.interval.ms helps" in line for line in lines)
 
 
 def test_the_check_passes_where_all_was_planned(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def sentences(verdicts: Sequence[Verdict], *, time_text: Callable[[int], str]) -
     if deployments:
         longest = max(deployments, key=lambda each: len(each.verdicts))
         found.append(_deployment_sentence(longest, time_text, more=len(deployments) - 1))
-    found += [_advice_sentence(of_cause) for of_cause in _advised(verdicts)[:ADVICE_SHOWN]]
+    found += [_advice_sentence(of_cause, time_text) for of_cause in _advised(verdicts)[:ADVICE_SHOWN]]
     unsure = _unsure_sentence(verdicts)
     if unsure is not None and len(found) < 3:
         found.append(unsure)
@@ -171,12 +171,13 @@ def _advised(verdicts: Sequence[Verdict]) -> list[list[Verdict]]:
     return sorted(by_cause.values(), key=len, reverse=True)
 
 
-def _advice_sentence(of_cause: Sequence[Verdict]) -> str:
-    """The advice for one cause, with the greatest value of its verdicts."""
+def _advice_sentence(of_cause: Sequence[Verdict], time_text: Callable[[int], str]) -> str:
+    """The advice for one cause, with the greatest value of its verdicts and the time of the first and the last."""
     advice = max((verdict.advice[0] for verdict in of_cause), key=_number)
     names = dict.fromkeys(verdict.who.label for verdict in of_cause if verdict.who is not None)
     shown = ", ".join([*list(names)[:CLIENTS_SHOWN], *(["..."] if len(names) > CLIENTS_SHOWN else [])])
-    head = f"{of_cause[0].cause} of {shown}" if shown else f"{of_cause[0].cause}"
+    times = list(dict.fromkeys(time_text(verdict.started_ms) for verdict in (of_cause[0], of_cause[-1])))
+    head = f"{of_cause[0].cause}{f' of {shown}' if shown else ''} ({' to '.join(times)})"
     if advice.value is None:
         return f"{head}: {advice.sentence}"
     value = f" = {advice.value}" if _number(advice) >= 0 else ""

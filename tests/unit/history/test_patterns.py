@@ -68,7 +68,7 @@ def test_what_happened_who_caused_it_and_what_would_have_helped(verdict: New) ->
     )
     assert found == [
         "3 rebalances, 2 not planned (2 EXPIRE_HEARTBEAT); w2 caused 2 of the last 3; static membership avoided 1.",
-        "EXPIRE_HEARTBEAT of w2: session.timeout.ms = 20000 would have avoided 2 rebalances. Because of 20000.",
+        "EXPIRE_HEARTBEAT of w2 (1 to 2): session.timeout.ms = 20000 would have avoided 2 rebalances. Because of 20000.",
     ]
 
 
@@ -82,8 +82,8 @@ def test_each_cause_has_its_own_advice(verdict: New) -> None:
         time_text=str,
     )
     assert found[1:] == [
-        "POLL_TIMEOUT of w1, w3: Work less.",
-        "EXPIRE_HEARTBEAT of w2: session.timeout.ms = 9000 would have avoided 1 rebalance. Wait. But: It takes longer.",
+        "POLL_TIMEOUT of w1, w3 (0 to 2): Work less.",
+        "EXPIRE_HEARTBEAT of w2 (1): session.timeout.ms = 9000 would have avoided 1 rebalance. Wait. But: It takes longer.",
     ]
 
 
