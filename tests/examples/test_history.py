@@ -64,7 +64,7 @@ def test_incidents_name_who_and_what_helps(logs: Path) -> None:
     lines = text.splitlines()
     incidents = ottla.history.read(broker_logs=BROKER_LOG, client_logs=CLIENT_LOG).incidents
     assert len(lines) == sum(incident.planned is False for incident in incidents) > 0
-    assert any("slow consumer in java-classic: " in line and "max.poll.interval.ms helps" in line for line in lines)
+    assert any("restart in aiokafka: ak-1; " in line and "group.instance.id helps" in line for line in lines)
 
 
 def test_the_check_passes_where_all_was_planned(tmp_path: Path) -> None:
