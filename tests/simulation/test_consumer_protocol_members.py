@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ottla.client.engine.engine import Engine
-from ottla.client.engine.rebalances import LOST, REVOKED
+from ottla.client.engine.rebalances import ASSIGNED, LOST, REVOKED
 from ottla.client.engine.values import (
     EARLIEST,
     ConsumerSettings,
@@ -73,6 +73,12 @@ class Client:
         self.engine = Engine(settings, [], lambda fetched: iter(()), now_ms=world.now, rng=rng.random, time_of_day_ms=lambda: 0)
         self.is_alive = True
         self.is_closing = False
+        self.held: set[TopicPartition] = set()
+        """What it had after the last poll."""
+        self.giving_up: set[TopicPartition] = set()
+        """What the application gives up in a callback that has not ended: it is still working on these."""
+        self.called: set[TopicPartition] = set()
+        """What the last callback took away."""
         self.connection = 0
         self.arrives_ms = 0.0
         self.flying: list[Send] = []
@@ -91,12 +97,13 @@ class Client:
 
     @property
     def owned(self) -> set[TopicPartition]:
-        return set(self.engine.subscriptions.partitions)
+        return {*self.engine.subscriptions.partitions, *self.giving_up}
 
     def poll(self) -> None:
         if not self.is_alive:
             return
         engine, world = self.engine, self.world
+        called, self.giving_up = self.called, set()
         if self.is_closing and not engine.rebalances.is_active and not engine.is_leaving:
             self.is_alive = False
             return
@@ -107,11 +114,17 @@ class Client:
         callback = engine.next_callback(world.now)
         if callback is not None:
             world.callbacks.add(callback.kind)
+            self.called = set() if callback.kind == ASSIGNED else set(callback.partitions)
+            if callback.kind == REVOKED:
+                self.giving_up = self.called
             wait_ms = self.rng.choice((0, 10, 500, 3_000)) if world.has_faults else 10
         elif not engine.rebalances.is_active:
             self.process()
             if world.has_faults and self.rng.random() < 0.01:
                 wait_ms = POLL_INTERVAL_MS + 2_000
+        held = set(engine.subscriptions.partitions)
+        assert self.held - held <= called, "partitions are gone, and the application was not told before"
+        self.held = held
         engine.take_events()
         engine.commits.finished.clear()
         world.check_owners()
@@ -139,7 +152,9 @@ class Client:
     def send(self, send: Send) -> None:
         if send.route is not Route.COORDINATOR:
             if not isinstance(send.request, Fetch):  # which find nothing
-                self.world.later(self.rng.randint(1, 20), lambda: self.answered(send, self.world.answer(send.request)))
+                # Metadata may come long after the heartbeat that named a topic.
+                takes_ms = self.rng.randint(1, 1_500 if self.world.has_faults else 20)
+                self.world.later(takes_ms, lambda: self.answered(send, self.world.answer(send.request)))
             return
         connection, world = self.connection, self.world
         self.flying.append(send)
@@ -230,7 +245,7 @@ class World:
         return {} if group is None else group.members
 
     def check_owners(self) -> None:
-        """A member that was removed reads until it learns of it; all others own what they own alone."""
+        """A member that was removed reads until it learns of it; all others own what they own alone, until their callbacks have ended."""
         owners: dict[TopicPartition, int] = {}
         members = self.members()
         for client in self.clients:

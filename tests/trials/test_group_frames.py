@@ -1,6 +1,7 @@
 """The frames of the group driver, read and written by the whole codec: field for field what a member means."""
 
 import io
+import uuid
 from typing import Any
 
 import pytest
@@ -112,3 +113,33 @@ def test_errors() -> None:
 def test_a_text_that_is_too_long_for_one_byte_of_size() -> None:
     with pytest.raises(AssertionError):
         group_frames.compact(b"x" * 127)
+
+
+def test_consumer_heartbeat() -> None:
+    topic_id = uuid.UUID(int=7)
+    full = group_frames.consumer_heartbeat_frame(b"flights", b"m", 0, [b"a", b"b"], {})
+    expected = {
+        "group_id": "flights",
+        "member_id": "m",
+        "member_epoch": 0,
+        "instance_id": None,
+        "rack_id": None,
+        "rebalance_timeout": group_frames.REBALANCE_TIMEOUT_MS,
+        "subscribed_topic_names": ["a", "b"],
+        "subscribed_topic_regex": None,
+        "server_assignor": None,
+        "topic_partitions": [],
+    }
+    assert read_request(full, 68, 1) == build_request(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, expected)
+    owns = group_frames.consumer_heartbeat_frame(b"flights", b"m", 5, None, {topic_id.bytes: [1, 300]})
+    says = {"topic_partitions": [{"topic_id": topic_id, "partitions": [1, 300]}], "subscribed_topic_names": None}
+    expected |= {"member_epoch": 5, "rebalance_timeout": -1, **says}
+    assert read_request(owns, 68, 1) == build_request(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, expected)
+
+
+def test_a_response_to_a_consumer_heartbeat() -> None:
+    topic_id = uuid.UUID(int=7)
+    values = {"throttle_time": 0, "error_message": None, "member_id": "m", "member_epoch": 5, "heartbeat_interval": 500}
+    answer = write_answer(68, 1, **values, assignment={"topic_partitions": [{"topic_id": topic_id, "partitions": [1, 300]}]})
+    assert group_frames.read_beaten(answer) == (0, 5, 500, {(topic_id.bytes, 1), (topic_id.bytes, 300)})
+    assert group_frames.read_beaten(write_answer(68, 1, **values, assignment=None)) == (0, 5, 500, None)

@@ -116,6 +116,11 @@ class Connection:
             answer += self.receive_later()
         return answer
 
+    def frames_later(self) -> Iterable[bytes]:
+        """Wait until there is something to read; the whole answers of it."""
+        self._wait(select.POLLIN)
+        return self.frames()
+
     def frames(self) -> Iterable[bytes]:
         """The whole answers that are there, without their sizes."""
         data = self.received + self.receive()

@@ -6,7 +6,7 @@ members, and it is no codec: ottla.testing.raw_client speaks every version.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ JOIN_GROUP_VERSION = 9
 SYNC_GROUP_VERSION = 5
 HEARTBEAT_VERSION = 4
 OFFSET_COMMIT_VERSION = 9
+CONSUMER_HEARTBEAT_VERSION = 1
 CLIENT_ID = b"driver"
 REBALANCE_TIMEOUT_MS = 300_000
 
@@ -112,3 +113,53 @@ def read_joined(response: bytes) -> Joined:
     id_bytes = response[at]  # its own size byte included
     entry_bytes = (len(response) - 1 - at) // (count - 1)
     return Joined(error, generation, member_id, [response[start : start + id_bytes] for start in range(at, len(response) - 1, entry_bytes)])
+
+
+class Beaten(NamedTuple):
+    """What a member reads of the response to ConsumerGroupHeartbeat; `assigned` is None where the response has no assignment."""
+
+    error: int
+    epoch: int
+    interval_ms: int
+    assigned: frozenset[tuple[bytes, int]] | None
+
+
+def consumer_heartbeat_frame(
+    group: bytes,
+    member_id: bytes,
+    epoch: int,
+    topics: Sequence[bytes] | None = None,
+    owned: Mapping[bytes, Sequence[int]] | None = None,
+) -> bytes:
+    """ConsumerGroupHeartbeat, with the rebalance timeout where it names topics. `owned`: partitions by the topic's id."""
+    timeout_ms = -1 if topics is None else REBALANCE_TIMEOUT_MS
+    names = _NULL if topics is None else encode_uvarint(len(topics) + 1) + b"".join(map(compact, topics))
+    partitions = _NULL
+    if owned is not None:
+        each = b"".join(
+            topic_id + encode_uvarint(len(numbers) + 1) + struct.pack(f">{len(numbers)}i", *numbers) + _NO_TAGS
+            for topic_id, numbers in owned.items()
+        )
+        partitions = encode_uvarint(len(owned) + 1) + each
+    head = compact(group) + compact(member_id) + _GENERATION.pack(epoch) + _NULL + _NULL + _GENERATION.pack(timeout_ms)
+    return frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, CONSUMER_HEARTBEAT_VERSION, head + names + _NULL + _NULL + partitions + _NO_TAGS)
+
+
+def read_beaten(response: bytes) -> Beaten:
+    """A response to ConsumerGroupHeartbeat, without its size."""
+    error = error_of(response)
+    at = _ERROR_AT + 2
+    for _ in range(2):  # error message, member id
+        at += max(response[at], 1)
+    epoch, interval_ms, has_assignment = struct.unpack_from(">iib", response, at)
+    at += 9
+    if has_assignment < 0:
+        return Beaten(error, epoch, interval_ms, None)
+    assigned: list[tuple[bytes, int]] = []
+    topics, at = uvarint(response, at)
+    for _ in range(topics - 1):
+        topic_id = response[at : at + 16]
+        count, at = uvarint(response, at + 16)
+        assigned += [(topic_id, number) for number in struct.unpack_from(f">{count - 1}i", response, at)]
+        at += 4 * (count - 1) + 1
+    return Beaten(error, epoch, interval_ms, frozenset(assigned))

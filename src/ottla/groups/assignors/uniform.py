@@ -5,13 +5,14 @@ other, always the member with the fewest partitions first, and then evened out. 
 hashes: by the order of the members, and of the topics in `partitions`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ottla.groups.assignors import NO_RACKS, Assignment, Assignor, Racks, Subscriber
 
 ROUNDS_MAX: Final = 16
 """Rounds of evening out; each moves partitions only where that makes counts more even."""
+NOBODY: Final = -1
 
 
 class UniformAssignor(Assignor):
@@ -67,74 +68,112 @@ def _by_quotas(members: Sequence[Subscriber], partitions: Mapping[str, int]) -> 
 
 
 class _Filling:
-    """The assignment while topics are filled and evened out: members are numbers, `loads` their counts over all topics."""
+    """The assignment while topics are filled and evened out: members are numbers, `loads` their counts over all topics.
+
+    `owners`: the owner of each partition, by topic.
+    """
 
     def __init__(self, members: Sequence[Subscriber], partitions: Mapping[str, int]) -> None:
         self.members = members
-        self.subscribers = {topic: [at for at, member in enumerate(members) if topic in member.topics] for topic in partitions}
+        self.subscribers: dict[str, list[int]] = {topic: [] for topic in partitions}
         self.loads = [0] * len(members)
-        self.owned: list[dict[str, list[int]]] = [{} for _ in members]
-        self.unassigned = {topic: set(range(count)) for topic, count in partitions.items()}
+        self.owners = {topic: [NOBODY] * count for topic, count in partitions.items()}
+        for at, member in enumerate(members):
+            for topic in member.topics & partitions.keys():
+                self.subscribers[topic].append(at)
+            for topic, numbers in member.owned.items():
+                owners = self.owners[topic] if topic in member.topics and topic in partitions else []
+                for number in numbers:
+                    if number < len(owners) and owners[number] == NOBODY:
+                        owners[number] = at
+                        self.loads[at] += 1
         # Fewest partitions for each subscriber last: they leave the least room.
         self.order = sorted(
             partitions,
             key=lambda topic: (-partitions[topic] / len(self.subscribers[topic]), len(self.subscribers[topic])),
         )
-        for at, member in enumerate(members):
-            for topic, numbers in member.owned.items():
-                if topic in member.topics and topic in partitions:
-                    for number in sorted(numbers):
-                        if number in self.unassigned[topic]:
-                            self.unassigned[topic].remove(number)
-                            self._give(at, topic, number)
 
     def assign(self) -> Assignment:
         """Fill every topic, then even out."""
         for topic in self.order:
             self._fill(topic)
-        for _ in range(ROUNDS_MAX):
-            if not sum([self._even_out(topic) for topic in self.order if len(self.subscribers[topic]) > 1]):
-                break
-        return _sorted({member.member_id: self.owned[at] for at, member in enumerate(self.members)})
+        self._even_out_all([topic for topic in self.order if len(self.subscribers[topic]) > 1])
+        assignment: list[dict[str, list[int]]] = [{} for _ in self.members]
+        for topic, owners in self.owners.items():
+            for number, at in enumerate(owners):
+                assignment[at].setdefault(topic, []).append(number)
+        return {member.member_id: assignment[at] for at, member in enumerate(self.members)}
 
-    def _give(self, at: int, topic: str, number: int) -> None:
-        self.owned[at].setdefault(topic, []).append(number)
-        self.loads[at] += 1
+    def _by_load(self, topic: str) -> list[int]:
+        return sorted(self.subscribers[topic], key=lambda at: (self.loads[at], at))
 
     def _fill(self, topic: str) -> None:
         """Like water: the least loaded subscribers take turns, joined by others as their level rises."""
-        ordered = sorted(self.subscribers[topic], key=lambda at: (self.loads[at], at))
-        numbers = sorted(self.unassigned[topic])
-        level, taking, given = self.loads[ordered[0]], 0, 0
-        while given < len(numbers):
-            while taking < len(ordered) and self.loads[ordered[taking]] <= level:
-                taking += 1
-            for at in ordered[:taking]:
-                if given == len(numbers):
-                    break
-                self._give(at, topic, numbers[given])
-                given += 1
-            level += 1
+        owners = self.owners[topic]
+        takers = self._takers(self._by_load(topic))
+        for number, owner in enumerate(owners):
+            if owner == NOBODY:
+                at, _ = next(takers)
+                owners[number] = at
+                self.loads[at] += 1
+
+    def _even_out_all(self, topics: Sequence[str]) -> None:
+        """Even out one topic after the other, until none had a move since the last one that had."""
+        last: str | None = None
+        for _ in range(ROUNDS_MAX):
+            for topic in topics:
+                if topic == last:
+                    return
+                if self._even_out(topic) or last is None:
+                    last = topic
 
     def _even_out(self, topic: str) -> int:
         """Move partitions of a topic from the most to the least loaded of its subscribers; returns how many."""
-        ordered = sorted(self.subscribers[topic], key=lambda at: (self.loads[at], at))
+        ordered, loads, owners = self._by_load(topic), self.loads, self.owners[topic]
+        if loads[ordered[-1]] - loads[ordered[0]] <= 1:
+            return 0
+        owned: dict[int, list[int]] = {}
+        for number, at in enumerate(owners):
+            owned.setdefault(at, []).append(number)
         moves = 0
-        while True:
-            givers = [at for at in ordered if self.owned[at].get(topic)]
-            if not givers:
-                return moves
-            giver = max(givers, key=lambda at: (self.loads[at], at))
-            taker = min(ordered, key=lambda at: (self.loads[at], at))
-            if self.loads[giver] - self.loads[taker] <= 1:
-                return moves
-            number = max(self.owned[giver][topic])
-            self.owned[giver][topic].remove(number)
-            if not self.owned[giver][topic]:
-                del self.owned[giver][topic]
-            self.loads[giver] -= 1
-            self._give(taker, topic, number)
+        takers = self._takers(ordered)
+        for giver, most in self._givers(ordered, owned):
+            number = owned[giver].pop()
+            taker, least = next(takers)
+            if most - least <= 1:
+                break
+            owners[number] = taker
+            loads[giver] -= 1
+            loads[taker] += 1
             moves += 1
+        return moves
+
+    def _takers(self, ordered: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Who gets the next partition, with the level of those that take turns; each is expected to have got it afterwards."""
+        loads, end, level = self.loads, 0, self.loads[ordered[0]]
+        while True:
+            while end < len(ordered) and loads[ordered[end]] == level:
+                end += 1
+            for at in range(end):
+                yield ordered[at], level
+            level += 1
+
+    def _givers(self, ordered: list[int], owned: Mapping[int, Sequence[int]]) -> Iterator[tuple[int, int]]:
+        """Who gives the next partition, with the level of those that take turns, which have some; the others go to the end of `ordered`."""
+        loads, start, end, level = self.loads, len(ordered), len(ordered), 0
+        while True:
+            level = loads[ordered[start - 1]] if end <= start and start > 0 else level - 1
+            while start > 0 and loads[ordered[start - 1]] == level:
+                start -= 1
+            if not end:
+                return
+            for place in range(end - 1, start - 1, -1):
+                at = ordered[place]
+                if owned.get(at):
+                    yield at, level
+                else:
+                    end -= 1
+                    ordered[place], ordered[end] = ordered[end], at
 
 
 def _sorted(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> Assignment:

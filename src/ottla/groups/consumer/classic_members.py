@@ -45,7 +45,6 @@ def join_group(context: CommandContext, command: JoinGroup) -> None:
         context.records.clear()
         context.events.clear()
         context.state.groups[group.group_id] = group
-        group.seen_version = None
         result = JoinResult(error=refused.error, member_id="")
     context.reply(command.reply_to, result)
 

@@ -45,15 +45,15 @@ def bump_epoch(
     """
     durable, topics = group.durable, context.state.topics
     if not bumps and not _have_topics_changed(group):
-        group.seen_version = topics.topics_version
+        _note_seen(group, durable.epoch)
         return durable.epoch
     metadata_hash = context.state.topic_hashes.of_group(subscriptions.topics(resolved), topics.topics)
     if metadata_hash != durable.metadata_hash and not bumps:
         bumps = [Bump(code=TriggerCode.METADATA_UPDATE, reason="topics that the group subscribes to were created, changed or deleted")]
-    group.seen_version = topics.topics_version
+    epoch = durable.epoch + bool(bumps)
+    _note_seen(group, epoch)
     if not bumps:
-        return durable.epoch
-    epoch = durable.epoch + 1
+        return epoch
     context.records.append(group.record(EPOCH, "", ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)))
     if durable.has_partition_metadata:
         context.records.append(group.record(PARTITION_METADATA, "", None))
@@ -84,11 +84,17 @@ def bump_epoch(
     return epoch
 
 
+def _note_seen(group: ConsumerGroup, epoch: int) -> None:
+    group.seen_version, group.seen_epoch = group.topics.topics_version, epoch
+
+
 def _have_topics_changed(group: ConsumerGroup) -> bool:
     """Whether a topic of the group was created, changed or deleted since the last look; a change of others is none, as in Kafka."""
     seen, durable, versions = group.seen_version, group.durable, group.topics.topic_versions
-    if seen is None or seen == group.topics.topics_version:
-        return seen is None
+    if seen is None or group.seen_epoch > durable.epoch:
+        return True
+    if seen == group.topics.topics_version:
+        return False
     return any(versions.get(name, 0) > seen for name in durable.subscriptions.topics(durable.regexes))
 
 

@@ -57,7 +57,7 @@ class ConsumerTimers:
 class ConsumerGroup(Group):
     """One consumer group."""
 
-    __slots__ = ("durable", "members_timers", "resolution", "resolution_timer", "resolved_version", "seen_version", "topics")
+    __slots__ = ("durable", "members_timers", "resolution", "resolution_timer", "resolved_version", "seen_epoch", "seen_version", "topics")
 
     def __init__(self, group_id: str, state: CoordinatorState, *, now_ms: int) -> None:
         super().__init__(group_id, now_ms=now_ms)
@@ -71,6 +71,8 @@ class ConsumerGroup(Group):
         self.resolution_timer = Timer(RESOLUTION, group_id)
         self.seen_version: int | None = None
         """The version of the cluster's topics for which the hash of the metadata was compared; None after loading."""
+        self.seen_epoch = 0
+        """The group epoch that came of that; greater than the group's if it was not stored, so that the comparison does not count."""
         self.resolved_version: int | None = None
         """The version as of which regular expressions were resolved; None after loading."""
 

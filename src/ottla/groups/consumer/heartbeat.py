@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from ottla.groups.commands import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResult, heartbeat_problem
 from ottla.groups.consumer.departures import leave_by_heartbeat
-from ottla.groups.consumer.group import ConsumerGroup, find_consumer_group
+from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember, is_within
 from ottla.groups.consumer.member_update import MemberEntry, MemberUpdate, replacement
 from ottla.groups.consumer.reconciliation import RequestRefused
@@ -34,9 +34,6 @@ def consumer_heartbeat(context: CommandContext, command: ConsumerGroupHeartbeat)
     except RequestRefused as refused:
         context.records.clear()
         context.events.clear()
-        group = find_consumer_group(context.state, command.group_id)
-        if group is not None:
-            group.seen_version = None
         result = ConsumerGroupHeartbeatResult(error=refused.error, message=refused.message)
     context.reply(command.reply_to, result)
 

@@ -48,7 +48,6 @@ def consumer_append_failed(context: CommandContext, command: AppendFailed) -> No
         if group_id not in context.state.replayed.consumer_groups:
             context.state.remove_group(group)
             continue
-        group.seen_version = None
         for member in group.durable.members.values():
             if group.timers_of(member.member_id).session.at_ms is None:
                 # It was to be fenced.
