@@ -20,6 +20,14 @@ def named_in_errors(assignor: Assignor) -> Iterator[None]:
         raise AssignorError(f"{_name(assignor)} raised {type(error).__name__}: {error}") from error
 
 
+def coordinator_assignment(assignor: Assignor, members: Sequence[Subscriber], partitions: Mapping[str, int]) -> Assignment:
+    """What a coordinator's assignor gives. Ottla's own are not checked: for thousands of members that takes as long as assigning."""
+    if not type(assignor).__module__.startswith("ottla.groups.assignors."):
+        return checked_assignment(assignor, members, partitions)
+    with named_in_errors(assignor):
+        return assignor.assign(members, partitions)
+
+
 def checked_assignment(
     assignor: Assignor, members: Sequence[Subscriber], partitions: Mapping[str, int], racks: Racks = NO_RACKS
 ) -> Assignment:

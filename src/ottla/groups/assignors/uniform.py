@@ -5,6 +5,7 @@ other, always the member with the fewest partitions first, and then evened out. 
 hashes: by the order of the members, and of the topics in `partitions`.
 """
 
+from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -27,7 +28,8 @@ class UniformAssignor(Assignor):
         if not members:
             return {}
         topics = [topic for topic in partitions if any(topic in member.topics for member in members)]
-        if all(member.topics == members[0].topics for member in members):
+        first = members[0].topics
+        if all(member.topics is first or member.topics == first for member in members):
             return _by_quotas(members, {topic: partitions[topic] for topic in topics})
         return _Filling(members, {topic: partitions[topic] for topic in topics}).assign()
 
@@ -35,8 +37,14 @@ class UniformAssignor(Assignor):
 def _by_quotas(members: Sequence[Subscriber], partitions: Mapping[str, int]) -> Assignment:
     """Each member gets the same number of partitions, the first ones that may one more."""
     least, extras = divmod(sum(partitions.values()), len(members))
-    owned = {(topic, number) for member in members for topic, numbers in member.owned.items() for number in numbers}
-    unassigned = [(topic, number) for topic, count in partitions.items() for number in range(count) if (topic, number) not in owned]
+    is_owned = {topic: bytearray(count) for topic, count in partitions.items()}
+    for member in members:
+        for topic, numbers in member.owned.items():
+            flags = is_owned.get(topic, b"")
+            for number in numbers:
+                if number < len(flags):
+                    flags[number] = True
+    unassigned = [(topic, number) for topic, flags in is_owned.items() for number, flag in enumerate(flags) if not flag]
     assignment: Assignment = {member.member_id: {} for member in members}
     waiting: list[tuple[str, int]] = []
     for index, member in enumerate(members):
@@ -47,10 +55,12 @@ def _by_quotas(members: Sequence[Subscriber], partitions: Mapping[str, int]) -> 
             if topic not in partitions:
                 continue
             exist = [number for number in sorted(numbers) if number < partitions[topic]]
-            if exist[:quota]:
-                kept[topic] = exist[:quota]
-            unassigned += [(topic, number) for number in exist[quota:]]
-            quota -= len(exist[:quota])
+            if len(exist) > quota:
+                unassigned += [(topic, number) for number in exist[quota:]]
+                exist = exist[:quota]
+            if exist:
+                kept[topic] = exist
+                quota -= len(exist)
         if quota > 0 and has_extra and len(members) - index > extras:
             # A later member may keep what would be the extra one.
             quota -= 1
@@ -60,11 +70,12 @@ def _by_quotas(members: Sequence[Subscriber], partitions: Mapping[str, int]) -> 
         extras -= has_extra
     at = 0
     for member_id, quota in waiting:
+        of_member = assignment[member_id]
         for topic, number in unassigned[at : at + quota]:
-            assignment[member_id].setdefault(topic, []).append(number)
+            insort(of_member.setdefault(topic, []), number)
         at += quota
     assert at >= len(unassigned), "partitions were left unassigned"
-    return _sorted(assignment)
+    return assignment
 
 
 class _Filling:
@@ -174,10 +185,6 @@ class _Filling:
                 else:
                     end -= 1
                     ordered[place], ordered[end] = ordered[end], at
-
-
-def _sorted(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> Assignment:
-    return {member_id: {topic: sorted(numbers) for topic, numbers in of.items()} for member_id, of in assignment.items()}
 
 
 ASSIGNOR = UniformAssignor()

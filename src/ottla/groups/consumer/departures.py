@@ -121,7 +121,7 @@ def leave_by_heartbeat(context: CommandContext, group: ConsumerGroup, command: C
         )
         context.records.append(group.record(CURRENT, member.member_id, away.assignment_value()))
         state = group.state_name
-        context.emit_change(group, "static_left", state, state, members=(group.event_member(member, member.assigned),))
+        context.emit_change(group, "static_left", state, state, members=(group.event_member(member, group.by_name(member.assigned)),))
     return ConsumerGroupHeartbeatResult(error=ErrorCode.NONE, member_id=member.member_id, member_epoch=command.member_epoch)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.groups.assignors import Subscriber
-from ottla.groups.assignors._checks import AssignorError, checked_assignment
+from ottla.groups.assignors._checks import AssignorError, coordinator_assignment
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.group_state import EPOCH, PARTITION_METADATA, TARGET, TARGET_EPOCH, ResolvedRegex, SubscriptionCounts
 from ottla.groups.consumer.member import ConsumerMember, Partitions, target_value
@@ -142,7 +142,7 @@ def assign_targets(
             )
         # In Kafka's order of ids, whose halves are signed.
         ordered = sorted(counts, key=lambda topic: _id_order(counts[topic][0]))
-        assignment = checked_assignment(assignor, subscribers, {topic: counts[topic][1] for topic in ordered})
+        assignment = coordinator_assignment(assignor, subscribers, {topic: counts[topic][1] for topic in ordered})
     except AssignorError as error:
         context.log(f"[GroupId {group.group_id}] Failed to compute a new target assignment for epoch {epoch}: {error}")
         raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR, None) from error
@@ -165,7 +165,7 @@ def assign_targets(
             state_from="Assigning",
             state_to="Reconciling",
             protocol=name,
-            members=tuple(group.event_member(member, made[member_id]) for member_id, member in members.items()),
+            members=tuple(group.event_member(member, assignment[member_id]) for member_id, member in members.items()),
         )
     )
     group.protocol = name

@@ -3,7 +3,7 @@
 A new group has no records yet; with its first ones it gets the durable state to which they replay.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -279,11 +279,14 @@ class ConsumerGroup(Group):
 
     def by_name(self, partitions: Partitions | Assigned) -> Mapping[str, tuple[int, ...]]:
         """Partitions by topic name; a topic that was deleted has its id for a name."""
+        topics = self.topics.topics_by_id
         return {
-            self.topic_name(topic_id) or uuid_text(topic_id): tuple(sorted(numbers)) for topic_id, numbers in partitions.items() if numbers
+            (topics[topic_id].name if topic_id in topics else uuid_text(topic_id)): tuple(sorted(numbers))
+            for topic_id, numbers in partitions.items()
+            if numbers
         }
 
-    def event_member(self, member: ConsumerMember, assigned: Partitions | Assigned) -> EventMember:
+    def event_member(self, member: ConsumerMember, assignment: Mapping[str, Sequence[int]]) -> EventMember:
         """A member as events show it."""
         timers = self.members_timers.get(member.member_id)
         return EventMember(
@@ -293,7 +296,7 @@ class ConsumerGroup(Group):
             client_host=member.client_host,
             session_timeout_ms=timers.session_timeout_ms if timers is not None else 0,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
-            assignment=self.by_name(assigned),
+            assignment=assignment,
         )
 
     def snapshot(self, *, metadata: GroupMetadataValue | None, offsets: OffsetsByTopic) -> GroupSnapshot:

@@ -191,6 +191,6 @@ def _replace(context: CommandContext, group: ConsumerGroup, old: ConsumerMember,
             client_id=new.client_id,
             client_host=new.client_host,
             protocol=group.protocol,
-            members=(group.event_member(old, old.assigned), group.event_member(new, new.assigned)),
+            members=(group.event_member(old, group.by_name(old.assigned)), group.event_member(new, group.by_name(new.assigned))),
         )
     )

@@ -19,7 +19,7 @@ def create_consumer_groups(context: CommandContext) -> None:
             group.arm_session(context, member, is_loaded=True)
             if member.state is ReconciliationState.UNREVOKED_PARTITIONS:
                 group.arm_revocation(context, member)
-        members = tuple(group.event_member(member, member.assigned) for member in durable.members.values())
+        members = tuple(group.event_member(member, group.by_name(member.assigned)) for member in durable.members.values())
         context.emit_change(group, "loaded", group.state_name, group.state_name, members=members)
 
 
