@@ -3,6 +3,7 @@
 import os
 import socket
 import time
+import uuid
 from contextlib import ExitStack, suppress
 from functools import cache
 from typing import Any
@@ -120,6 +121,49 @@ def many_items(target: Target) -> int:
         (ApiKey.LIST_GROUPS, 4, {"states_filter": names}),
     ]
     return sum(target.send([target.frame(key, version, **values)]) for key, version, values in requests)
+
+
+def heartbeats_of_many_names(target: Target) -> int:
+    """Members of a consumer group that subscribe to 100,000 names, and say that they own 100,000 partitions."""
+    topic, group, count = target.topic("subscribed", 10), target.name("subscribed"), target.count(NAMES)
+    target.coordinator_of(group)
+    names = [topic, *(f"no-{number}" for number in range(count - 1))]
+    parts = [{"topic_id": uuid.UUID(int=number + 1), "partitions": [0]} for number in range(count // 2)]
+    frames = []
+    for member in ("a", "b"):
+        for subscribed in (names, names[:-1], [topic]):
+            frames.append(_heartbeat(target, group, member, 0, subscribed_topic_names=subscribed))
+        frames += [_heartbeat(target, group, member, epoch, topic_partitions=parts) for epoch in (0, 1, 2, 99)]
+    return target.send(frames)
+
+
+def heartbeats_of_expressions(target: Target) -> int:
+    """40 members of a consumer group whose expressions have up to 10,000 characters or match every one of 300 topics; some take long."""
+    group = target.name("expressions")
+    target.coordinator_of(group)
+    stem = "abc" * 60
+    topics = [{"name": f"{stem}-{target.name('t')}", "num_partitions": 1, "replication_factor": 1} for _ in range(target.count(300))]
+    frames = [target.frame(ApiKey.CREATE_TOPICS, 5, topics=topics, timeout=60_000)]
+    for number in range(target.count(10)):
+        for regex in (f"(a?b?c?){{{990 - number}}}.*", f".*{'|x' * (5_000 - number)}", f".{{{number + 1},}}", "(" * (10_000 - number)):
+            frames.append(_heartbeat(target, group, f"m{len(frames)}", 0, subscribed_topic_regex=regex))
+    sent = target.send(frames)
+    time.sleep(0.5)  # the expressions are looked up beside the requests
+    return sent + target.send([_heartbeat(target, group, "m1", 0, subscribed_topic_regex=".*")])
+
+
+def refused_heartbeats(target: Target) -> int:
+    """20 connections that send 5,000 heartbeats each with an epoch that is none."""
+    topic, group = target.topic("refused", 10), target.name("refused")
+    target.coordinator_of(group)
+    sent = target.send([_heartbeat(target, group, "m", 0, subscribed_topic_names=[topic])])
+    return sent + target.pipeline(_heartbeat(target, group, "m", 99), target.count(5_000), connections=20)
+
+
+def _heartbeat(target: Target, group: str, member: str, epoch: int, **values: Any) -> bytes:
+    member_values = {"group_id": group, "member_id": member, "member_epoch": epoch, "rebalance_timeout": 60_000}
+    nothing = {"subscribed_topic_names": None, "subscribed_topic_regex": None, "topic_partitions": [] if epoch == 0 else None}
+    return target.frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **member_values, **{**nothing, **values})
 
 
 def pipelined_requests(target: Target) -> int:

@@ -3,7 +3,7 @@
 A hash, not the topics themselves, is stored with the group, so its bytes are Kafka's: XXH3 over UTF-16 strings and little-endian numbers.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from struct import pack
 from typing import Protocol
 
@@ -109,14 +109,13 @@ class TopicHashes:
     def __init__(self) -> None:
         self._by_name: dict[str, tuple[bytes, int, int]] = {}
 
-    def of_group(self, names: Iterable[str], topics: Mapping[str, SubscribableTopic]) -> int:
+    def of_group(self, names: Set[str], topics: Mapping[str, SubscribableTopic]) -> int:
         """The hash of the topics of these names that exist."""
+        if len(self._by_name) > len(topics):
+            self._by_name = {name: known for name, known in self._by_name.items() if name in topics}
         hashes: dict[str, int] = {}
-        for name in names:
-            topic = topics.get(name)
-            if topic is None:
-                self._by_name.pop(name, None)
-                continue
+        for name in names & topics.keys():
+            topic = topics[name]
             topic_id, count = topic.topic_id, len(topic.leaders)
             known = self._by_name.get(name)
             if known is None or known[:2] != (topic_id, count):

@@ -96,6 +96,7 @@ API = Api(
     key=ApiKey.CONSUMER_GROUP_HEARTBEAT,
     versions=range(2),
     handle=handle,
+    elements_max=40_000,
     access=(
         Access(Operation.READ, ResourceType.GROUP, "group_id", refuse=_refuse),
         Access(Operation.DESCRIBE, ResourceType.TOPIC, "subscribed_topic_names[]"),

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 PROGRAM_BYTES_MAX: Final = 1 << 20
 """RE2's memory for a pattern and its automaton; a pattern that needs more is refused."""
-PATTERNS_CACHED: Final = 256
+PATTERNS_CACHED: Final = 16
+"""Each may take that much."""
 _INSTALL: Final = "regular expressions need the package google-re2 on the broker: install ottla[regex]"
 _MESSAGES: Final = {
     "missing ]": "missing closing ]",

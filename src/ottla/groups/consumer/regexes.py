@@ -1,40 +1,69 @@
 """The topics of regular expressions: looked up beside the heartbeats, all expressions of a group together, one lookup at a time.
 
-A lookup runs in pieces, by the group's timer, so that many topics do not hold up other requests. Its result is recorded for every
-expression; the group epoch is increased if the topics of one changed.
+A lookup runs in pieces, by the group's timer, so that many topics, expressions or states of one do not hold up other requests; one
+expression is compiled at a time. Its result is recorded for every expression; the group epoch is increased if the topics of one changed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from ottla.groups.consumer.epochs import Bump, bump_epoch
 from ottla.groups.consumer.group import ConsumerGroup, find_consumer_group
 from ottla.groups.consumer.group_state import REGEX, ResolvedRegex, SubscriptionCounts
-from ottla.groups.consumer.patterns import compile_pattern
+from ottla.groups.consumer.patterns import InvalidPattern, compile_pattern
 from ottla.groups.events import TriggerCode
 from ottla.groups.group import CommandContext
 from ottla.protocol.coordinator_records import ConsumerGroupRegularExpressionValue
 
 REFRESH_INTERVAL_MS_MIN: Final = 10_000
 """Between two lookups of one group."""
-MATCHES_PER_STEP: Final = 2_000
-"""A topic against an expression; at least one topic."""
+WORK_PER_STEP: Final = 1_000_000
+"""States of an expression times characters, which are what a match takes at worst: a few milliseconds; at least one match."""
+WORK_PER_CHARACTER: Final = 200
+"""Of an expression that is compiled."""
 STEP_DELAY_MS: Final = 1
+SHOWN_CHARACTERS_MAX: Final = 1_000
+"""Of the expressions in a log line."""
 
 
 @dataclass(slots=True)
 class RegexResolution:
-    """A lookup that is under way: the topics that are left, and what was found so far."""
+    """A lookup that is under way: the expressions that are left, topics of the present one, and what was found so far."""
 
-    names: Iterator[str]
-    patterns: Mapping[str, object]
+    names: tuple[str, ...]
+    regexes: list[str]
     version: int
     started_at_ms: int
     may_describe: Callable[[str], bool] | None
-    found: dict[str, set[str]] = field(default_factory=dict)
-    scanned: int = 0
+    found: dict[str, list[str]] = field(default_factory=dict)
+    pattern: Any = None
+    at: int = 0
+    """Of the next topic in `names`."""
+
+    def step(self, context: CommandContext, group_id: str) -> bool:
+        """Match until there was enough work; returns whether there is more."""
+        left = WORK_PER_STEP
+        while self.regexes and left > 0:
+            regex = self.regexes[-1]
+            if self.pattern is None:
+                left -= WORK_PER_CHARACTER * len(regex)
+                try:
+                    self.pattern, self.found[regex], self.at = compile_pattern(regex), [], 0
+                except InvalidPattern as error:
+                    # Of a log that another broker wrote.
+                    context.log(f"[GroupId {group_id}] Couldn't parse regular expression '{regex}' due to `{error}`. Ignoring.")
+                    self.regexes.pop()
+            elif self.at == len(self.names):
+                self.pattern = None
+                self.regexes.pop()
+            else:
+                name = self.names[self.at]
+                self.at += 1
+                left -= self.pattern.programsize * len(name)
+                if self.pattern.fullmatch(name) and (self.may_describe is None or self.may_describe(name)):
+                    self.found[regex].append(name)
+        return bool(self.regexes)
 
 
 def start_resolution(
@@ -65,8 +94,8 @@ def start_resolution(
     ):
         return
     group.resolution = RegexResolution(
-        names=iter(tuple(topics.topics)),
-        patterns={regex: compile_pattern(regex) for regex in subscriptions.regexes},
+        names=tuple(topics.topics),
+        regexes=list(reversed(subscriptions.regexes)),
         version=topics.topics_version,
         started_at_ms=context.now_ms,
         may_describe=may_describe,
@@ -80,25 +109,19 @@ def resolve_regexes(context: CommandContext, group_id: str) -> None:
     if group is None or group.resolution is None:
         return
     resolution: RegexResolution = group.resolution
-    names = list(islice(resolution.names, max(1, MATCHES_PER_STEP // len(resolution.patterns))))
-    resolution.scanned += len(names)
-    for name in names:
-        for regex, pattern in resolution.patterns.items():
-            if pattern.fullmatch(name) and (resolution.may_describe is None or resolution.may_describe(name)):  # type: ignore[attr-defined]
-                resolution.found.setdefault(regex, set()).add(name)
-    if names:
+    if resolution.step(context, group_id):
         context.arm(group.resolution_timer, STEP_DELAY_MS)
         return
     group.resolution = None
     group.resolved_version = resolution.version
     durable = group.durable
-    shown, took_ms = ", ".join(resolution.patterns), context.now_ms - resolution.started_at_ms
-    context.log(f"[GroupId {group_id}] Scanned {resolution.scanned} topics to refresh regular expressions [{shown}] in {took_ms}ms.")
+    shown, took_ms = ", ".join(resolution.found)[:SHOWN_CHARACTERS_MAX], context.now_ms - resolution.started_at_ms
+    context.log(f"[GroupId {group_id}] Scanned {len(resolution.names)} topics to refresh regular expressions [{shown}] in {took_ms}ms.")
     resolved, changed = dict(durable.regexes), []
-    for regex in resolution.patterns:
+    for regex, names in resolution.found.items():
         if regex not in durable.subscriptions.regexes:
             continue
-        topics = frozenset(resolution.found.get(regex, ()))
+        topics = frozenset(names)
         old = resolved.get(regex)
         if topics != (old.topics if old is not None else frozenset()):
             changed.append(regex)
