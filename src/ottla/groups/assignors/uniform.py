@@ -40,7 +40,7 @@ def _by_quotas(members: Sequence[Subscriber], partitions: Mapping[str, int]) -> 
     is_owned = {topic: bytearray(count) for topic, count in partitions.items()}
     for member in members:
         for topic, numbers in member.owned.items():
-            flags = is_owned.get(topic, b"")
+            flags = is_owned.get(topic, bytearray())
             for number in numbers:
                 if number < len(flags):
                     flags[number] = True
