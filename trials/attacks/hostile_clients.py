@@ -162,7 +162,11 @@ def refused_heartbeats(target: Target) -> int:
 
 def _heartbeat(target: Target, group: str, member: str, epoch: int, **values: Any) -> bytes:
     member_values = {"group_id": group, "member_id": member, "member_epoch": epoch, "rebalance_timeout": 60_000}
-    nothing: dict[str, Any] = {"subscribed_topic_names": None, "subscribed_topic_regex": None, "topic_partitions": [] if epoch == 0 else None}
+    nothing: dict[str, Any] = {
+        "subscribed_topic_names": None,
+        "subscribed_topic_regex": None,
+        "topic_partitions": [] if epoch == 0 else None,
+    }
     return target.frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **member_values, **{**nothing, **values})
 
 
