@@ -123,14 +123,21 @@ def facts_of(report: dict[str, Any], topic: str) -> dict[str, Any]:
 def test_a_thousand_commits_leave_one_message(
     new_broker: Callable[..., Any], unique_name: Callable[[str], str], read_all: Callable[..., Any]
 ) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     broker, topic, group, other = new_broker(QUICK_CLEANER), unique_name("t"), unique_name("group"), unique_name("other")
     make_topic(broker, topic)
 
+    def is_served(consumer: Consumer) -> bool:
+        try:
+            consumer.committed([TopicPartition(topic, 0)], timeout=15)
+        except KafkaException:  # there is none yet, or it loads: librdkafka gives up
+            return False
+        return True
+
     def commit(as_group: str, offsets: list[int]) -> None:
         consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": as_group})
-        consumer.committed([TopicPartition(topic, 0)], timeout=30)  # waits while the coordinator loads; a commit fails then
+        wait_until(lambda: is_served(consumer), "the group has a coordinator")
         for offset in offsets:
             # Long metadata, so that the segments of the offsets topic fill.
             consumer.commit(offsets=[TopicPartition(topic, 0, offset, metadata="m" * 4000)], asynchronous=False)
