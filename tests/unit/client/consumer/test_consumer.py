@@ -2,6 +2,7 @@
 
 import inspect
 import signal
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -212,6 +213,12 @@ def test_a_refused_login_is_told_to_the_callback_for_errors_alone() -> None:
         assert consumer.poll(0) is None
         consumer._driver.refusal = ClientError("no")
         assert refused(consumer.poll, 0) == KafkaError._FAIL
+
+
+def test_a_program_that_closes_no_consumer_ends(consumer: Consumer) -> None:
+    consumer.subscribe(["t"])
+    assert consumer.poll(0.01) is None
+    assert [thread.name for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon] == []
 
 
 def test_the_end_of_the_consumers_thread_is_fatal(consumer: Consumer) -> None:

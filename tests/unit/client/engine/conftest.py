@@ -101,6 +101,7 @@ class World:
     now: float = 0.0
     generation: int = 0
     assignment: bytes = b""
+    leader: int = 1
     topic_ids: dict[str, str] = field(default_factory=dict)
     target: dict[str, list[int]] = field(default_factory=dict)
     told: dict[str, list[int]] | None = None
@@ -175,7 +176,7 @@ class World:
                 topics: dict[str, dict[int, PartitionMetadata]] = {}
                 for topic, number in self.logs:
                     epoch = self.epochs.get(TopicPartition(topic, number), 0)
-                    topics.setdefault(topic, {})[number] = PartitionMetadata(OK, LeaderAndEpoch(1, epoch))
+                    topics.setdefault(topic, {})[number] = PartitionMetadata(OK, LeaderAndEpoch(self.leader, epoch))
                 ids = self.topic_ids
                 if ids:
                     asked = {*(request.topics or ()), *request.topic_ids}
@@ -183,7 +184,7 @@ class World:
                 found = [TopicMetadata(name, OK, ids.get(name, ""), False, partitions) for name, partitions in topics.items()]
                 missing = [each for each in request.topics or () if each not in topics]
                 unknown = [TopicMetadata(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in missing]
-                return MetadataResponse({1: Endpoint("h", 1)}, tuple(found + unknown))
+                return MetadataResponse({self.leader: Endpoint("h", 1)}, tuple(found + unknown))
             case FindCoordinator():
                 return CoordinatorResponse(OK, 1, Endpoint("h", 1))
             case JoinGroup():

@@ -9,6 +9,7 @@ from ottla.client.engine.values import (
     EpochEnd,
     Fetch,
     FetchResponse,
+    ListOffsets,
     LogTruncated,
     Metadata,
     OffsetAndMetadata,
@@ -181,3 +182,14 @@ def test_new_records_of_a_buffered_partition_do_not_wait_for_another_partition(n
     world.add_records(T0, 1)
     world.end_fetches()
     assert world.offsets(world.poll()) == [5, 6, 7, 8, 9, 10]
+
+
+def test_a_broker_may_have_number_zero(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.leader = 0
+    world.add_records(T0, 10)
+    world.silent.add(ListOffsets)
+    world.engine.subscribe(["t"], [])
+    world.poll()
+    (waiting,) = [each for each in world.waiting if isinstance(each.request, ListOffsets)]
+    assert (waiting.route, waiting.broker_id) == (Route.BROKER, 0), "not the coordinator"
