@@ -66,7 +66,7 @@ class ConsumerMember:
         if not self.is_alive:
             return "gone"
         membership = self._membership
-        if membership.state is MemberState.STABLE and membership.assigned is None and not membership.must_rejoin:
+        if membership.state is MemberState.STABLE and membership.assigned is None and not membership.needs_rejoin:
             return "owning"
         return "syncing" if membership.state is MemberState.COMPLETING_REBALANCE else "joining"
 

@@ -190,7 +190,8 @@ class Membership(GroupMembership):
         self._last_assignments: dict[str, tuple[Partitions, int]] = {}
         self._is_leader = False
         self._protocol = ""
-        self._needs_rejoin = True
+        self.needs_rejoin = True
+        """Whether a JoinGroup is wanted."""
         self._needs_prepare = True
         self._reason = ""
         self._retry_at_ms = now_ms
@@ -220,7 +221,7 @@ class Membership(GroupMembership):
     @property
     def must_prepare(self) -> bool:
         """Whether the application has to give up partitions before the next JoinGroup."""
-        return self.is_subscribed and self._needs_rejoin and self._needs_prepare and self.assigned is None and self._is_settled
+        return self.is_subscribed and self.needs_rejoin and self._needs_prepare and self.assigned is None and self._is_settled
 
     @property
     def has_lost_partitions(self) -> bool:
@@ -231,11 +232,6 @@ class Membership(GroupMembership):
     def poll_due_ms(self) -> float:
         """When the member leaves, unless the application polls before."""
         return self._timers.poll_due_ms
-
-    @property
-    def must_rejoin(self) -> bool:
-        """Whether a JoinGroup is wanted."""
-        return self._needs_rejoin
 
     def subscribe(self, topics: frozenset[str], regex: str = "") -> None:
         """The topics to join with; a change needs a rebalance."""
@@ -257,9 +253,9 @@ class Membership(GroupMembership):
 
     def request_rejoin(self, reason: str) -> None:
         """Join again; `reason` is what the broker logs."""
-        if not self._needs_rejoin or reason != self._reason:
+        if not self.needs_rejoin or reason != self._reason:
             self._evidence.rejoin_requested(reason)
-        self._needs_rejoin = True
+        self.needs_rejoin = True
         self._reason = reason
 
     def refuse_assignment(self, reason: str, now_ms: float) -> None:
@@ -410,7 +406,7 @@ class Membership(GroupMembership):
             return
         self._move_to(MemberState.STABLE)
         self._evidence.assigned(self._generation_text())
-        self._needs_rejoin, self._needs_prepare = False, True
+        self.needs_rejoin, self._needs_prepare = False, True
         self._reason = ""
         self.assigned = Assigned(generation=self.generation, assignor=self._protocol, partitions=partitions)
         self._last_assignments[self._protocol] = partitions, self.generation
@@ -472,7 +468,7 @@ class Membership(GroupMembership):
     def _may_join(self) -> bool:
         return (
             self.is_subscribed
-            and self._needs_rejoin
+            and self.needs_rejoin
             and not self._needs_prepare
             and self.assigned is None
             and self._is_settled
