@@ -3,6 +3,8 @@
 Here the sentences beside an error code are compared too.
 """
 
+import dataclasses
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -43,6 +45,18 @@ class Member:
     def leave(self) -> None:
         self.epoch = -1
         self.heartbeat()
+
+
+def told(value: Any, topic_names: Mapping[uuid.UUID, str], field: str = "") -> Any:
+    """An answer with every field, errors' sentences included. The order of topics and members is that of a hash map of their ids."""
+    if dataclasses.is_dataclass(value):
+        return {each.name: told(getattr(value, each.name), topic_names, each.name) for each in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        parts = [told(each, topic_names) for each in value]
+        return sorted(parts, key=repr) if field in {"members", "topic_partitions", "subscribed_topic_names"} else parts
+    if isinstance(value, uuid.UUID):
+        return topic_names[value]
+    return int(value) if isinstance(value, int) else value
 
 
 def altered(servers: str, changes: Sequence[tuple[str, int, str | None]], group: str, kind: int = GROUP, **values: Any) -> tuple[int, Any]:
@@ -210,8 +224,7 @@ def test_requests_by_type_of_group(same_answers: Any) -> None:
 
     def conversation(talk: Any) -> None:
         topic, matched, other = (talk.name(name) for name in ("topic", "matched", "other"))
-        for name in (topic, matched, other):
-            talk.make_topic(name, 2)
+        topic_names = {talk.make_topic(name, 2): name for name in (topic, matched, other)}
         alive, left, simple, nowhere = groups = [talk.name(name) for name in ("alive", "left", "simple", "nowhere")]
         for group in groups:
             talk.wait_for_coordinator(group)
@@ -240,15 +253,7 @@ def test_requests_by_type_of_group(same_answers: Any) -> None:
             for version in (0, 1):
                 asked = {"group_ids": [*groups, ""], "include_authorized_operations": version == 1}
                 found = talk.quietly(ApiKey.CONSUMER_GROUP_DESCRIBE, version, **asked).groups
-                for group in sorted(found, key=lambda each: str(each.group_id)):
-                    # The order of topics is that of a hash map of their ids.
-                    parts = [(each.assignment, each.target_assignment) for each in group.members]
-                    topics = [
-                        sorted((topic.topic_name, *topic.partitions) for topic in part.topic_partitions) for two in parts for part in two
-                    ]
-                    members = [(each.member_id, each.member_epoch, each.subscribed_topic_regex) for each in group.members]
-                    head = (int(group.error_code), group.error_message, group.group_state, group.group_epoch, group.authorized_operations)
-                    talk.answers.append([*head, topics, members])
+                talk.answers += [told(group, topic_names) for group in sorted(found, key=lambda each: str(each.group_id))]
 
         member, gone = Member(talk, alive, "m"), Member(talk, left, "n")
         member.join(topic)
