@@ -126,6 +126,29 @@ def records(script: Script) -> None:
     script.produce(9)
 
 
+def first_sequences(script: Script) -> None:
+    """What a log accepts as a producer's first batch there, and after one whose transaction was not known."""
+    for add, version in ((True, 9), (True, 11), (False, 12), (True, 12)):
+        script.init(name=f"{script.name}-{add}-{version}")
+        named = {"name": f"{script.name}-{add}-{version}"}
+        if add:
+            script.add(partition=1, **named)
+        script.produce(version, partition=1, sequence_delta=3, **named)
+        script.produce(version, partition=1, sequence_delta=4, **named)
+        script.produce(version, partition=1, **named)
+        script.end(commits=False, **named)
+    for version in (9, 11):
+        named = {"name": f"{script.name}-late-{version}"}
+        script.init(**named)
+        script.produce(version, sequence_delta=2, **named)  # not in the transaction
+        script.produce(version, sequence_delta=1, **named)
+        script.add(**named)
+        for sequence_delta in (5, 2, 1, 2):
+            script.produce(version, sequence_delta=sequence_delta, **named)
+        script.end(commits=False, **named)
+        script.describe_producers()
+
+
 def offsets(script: Script) -> None:
     group = script.name
     script.init()
@@ -176,6 +199,7 @@ SCRIPTS = [
     ends_after_an_abort,
     ends_after_an_old_clients_end,
     records,
+    first_sequences,
     offsets,
     lists,
 ]

@@ -176,8 +176,8 @@ class Coordinator(ABC, Generic[CommandT, RecordT, ResultT, EventT, LoadedT]):
         """The marker of a producer's transaction is in the log: its records take effect, or are forgotten."""
         raise AssertionError(f"{type(self).__name__} writes no records in transactions")
 
-    def restore_open(self, transactions: Sequence[OpenTransaction]) -> None:
-        """While loading, after `restore`: what the log holds of transactions that have not ended."""
+    def restore_open(self, transactions: Sequence[OpenTransaction]) -> Sequence[str]:
+        """While loading, after `restore`: what the log holds of transactions that have not ended. Returns what was skipped and why."""
         raise AssertionError(f"{type(self).__name__} writes no records in transactions")
 
     # Timers

@@ -135,13 +135,14 @@ class CoordinatorLoop(Generic[CoordinatorT]):
 
     def start(self, loaded: Loaded[Any]) -> None:
         """Serve what was loaded from the log, perhaps by another thread. Records that mean nothing here are logged."""
-        for problem in loaded.problems:
-            self._log.error("%s-%d: %s", *self.partition.name, problem)
         if loaded.unknown:
             self._log.warning("%s-%d: %d records are of types not known here; they stay in the log", *self.partition.name, loaded.unknown)
         self.coordinator.restore(loaded.replayed)
+        problems = [*loaded.problems]
         if loaded.open_transactions:
-            self.coordinator.restore_open(loaded.open_transactions)
+            problems += self.coordinator.restore_open(loaded.open_transactions)
+        for problem in problems:
+            self._log.error("%s-%d: %s", *self.partition.name, problem)
         self.run(FinishLoading())
         self._run_later()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.coordinator.coordinator import AppendFailed, Coordinator, CoordinatorStatus
 from ottla.coordinator.effects import NO_EFFECTS, Effects, LazySequence, Producer, Reply
-from ottla.coordinator.loading import OpenTransaction, Reducer, ReducerFactory
+from ottla.coordinator.loading import OpenTransaction, Reducer, ReducerFactory, skipped_record
 from ottla.coordinator.loop import CoordinatorService
 from ottla.coordinator.timers import Timer
 from ottla.groups.classic.group import CLASSIC, JOIN, SYNC, ClassicGroup, describe_group
@@ -71,7 +71,7 @@ from ottla.groups.settings import GroupConfigs, GroupSettings
 from ottla.groups.snapshots import CoordinatorSnapshot, GroupSummary, MemberAssignment
 from ottla.groups.topics import ClusterTopics
 from ottla.protocol.coordinator_records import OffsetValue
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, PeerError
 
 
 class ListedGroups(LazySequence[ListedGroup]):
@@ -329,17 +329,26 @@ class GroupCoordinator(Coordinator[Command, GroupRecord, Result, GroupEvent, Rep
                 assert record.value is not None
                 self._create_simple_group(record.group_id, record.value.commit_timestamp_ms)
 
-    def restore_open(self, transactions: Sequence[OpenTransaction]) -> None:
+    def restore_open(self, transactions: Sequence[OpenTransaction]) -> Sequence[str]:
         pending, replayed = self.state.pending_offsets, self.state.replayed
+        problems = []
         for transaction in transactions:
-            records = [decode(record.key, record.value) for record in transaction.records]
-            offsets = [record for record in records if isinstance(record, OffsetRecord) and record.value is not None]
+            offsets = []
+            for framed in transaction.records:
+                try:
+                    record = decode(framed.key, framed.value)
+                except PeerError as error:
+                    problems.append(skipped_record(framed.offset, error))
+                    continue
+                if isinstance(record, OffsetRecord) and record.value is not None:
+                    offsets.append(record)
             pending.add(transaction.producer_id, offsets)
             for record in offsets:
                 committed = replayed.committed(record.group_id, record.topic, record.partition)
                 assert record.value is not None
                 if committed is not None and committed.commit_timestamp_ms > record.value.commit_timestamp_ms:
                     pending.replace(record.group_id, record.topic, record.partition)
+        return problems
 
     def _create_simple_group(self, group_id: str, now_ms: int) -> None:
         """Offsets of a consumer that is not a member create a group without members."""

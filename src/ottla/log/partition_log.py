@@ -215,6 +215,10 @@ class PartitionLog:
         """What is known of each producer. Not to be changed."""
         return self._producers
 
+    def see_unverified(self, producer_id: int, epoch: int, first_sequence: int) -> int:
+        """Note a batch that would begin a transaction here; the lowest sequence of those that came for it."""
+        return self._producers.see_unverified(producer_id, epoch, first_sequence)
+
     def append_marker(
         self, marker: EndMarker, *, producer_id: int, producer_epoch: int, is_bumped: bool, now_ms: int
     ) -> Appended | LogRefusal:
@@ -222,6 +226,7 @@ class PartitionLog:
         refused = self._producers.check_marker(producer_id, producer_epoch, marker, is_bumped=is_bumped)
         if refused is not None:
             return LogRefusal(refused.error, refused.message)
+        self._producers.forget_unverified(producer_id, producer_epoch, is_bumped=is_bumped)
         batch = encode_end_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms)
         return self._store(memoryview(batch), [read_header(batch)], now_ms)
 

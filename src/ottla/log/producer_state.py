@@ -17,6 +17,8 @@ from ottla.protocol.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHe
 from ottla.protocol.records.control import ControlType, EndMarker
 
 REMEMBERED_BATCHES_MAX: Final = 5
+UNVERIFIED_MAX: Final = 10_000
+"""So many producers whose transactions have not begun here are remembered: the latest."""
 SEQUENCE_MAX: Final = (1 << 31) - 1
 EPOCH_MAX: Final = (1 << 15) - 1
 
@@ -70,11 +72,13 @@ def last_sequence(first_sequence: int, offset_delta: int) -> int:
 class ProducerStates:
     """All producers that a partition knows, by id."""
 
-    __slots__ = ("_entries", "_open")
+    __slots__ = ("_entries", "_open", "_unverified")
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
         self._open: dict[int, int] = {}
+        self._unverified: dict[int, tuple[int, int]] = {}
+        """Epoch and lowest sequence of producers that sent records, of which none began their transaction here yet."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -121,6 +125,27 @@ class ProducerStates:
             f"Out of order sequence number for producer {header.producer_id}: {header.base_sequence} (incoming seq. number, epoch"
             f" {header.producer_epoch}), {current_last} (current end sequence number, epoch {entry.epoch})",
         )
+
+    def see_unverified(self, producer_id: int, epoch: int, first_sequence: int) -> int:
+        """Note a batch that would begin a transaction; the lowest sequence of those that came for it (Kafka: `VerificationStateEntry`).
+
+        A batch with a higher one must not be appended: it would overtake one that was refused and comes again.
+        """
+        known_epoch, lowest = self._unverified.pop(producer_id, (epoch, first_sequence))
+        if epoch > known_epoch:
+            known_epoch, lowest = epoch, first_sequence
+        elif epoch == known_epoch:
+            lowest = min(lowest, first_sequence)
+        if len(self._unverified) >= UNVERIFIED_MAX:
+            del self._unverified[next(iter(self._unverified))]
+        self._unverified[producer_id] = (known_epoch, lowest)
+        return lowest
+
+    def forget_unverified(self, producer_id: int, marker_epoch: int, *, is_bumped: bool) -> None:
+        """A marker is appended: what came before it is no longer expected, unless it is of the next transaction already."""
+        seen = self._unverified.get(producer_id)
+        if seen is not None and not (is_bumped and seen[0] == marker_epoch):
+            del self._unverified[producer_id]
 
     def check_marker(self, producer_id: int, epoch: int, marker: EndMarker, *, is_bumped: bool) -> SequenceRefused | None:
         """A marker before it is appended: None (append it), or why it is refused. `is_bumped`: its epoch is above that of the transaction.
@@ -189,6 +214,7 @@ class ProducerStates:
         entry.last_timestamp_ms = header.max_timestamp_ms
         if header.is_control:
             return
+        self._unverified.pop(header.producer_id, None)
         if header.is_transactional and entry.transaction_first_offset < 0:
             entry.transaction_first_offset = self._open[header.producer_id] = header.base_offset
         if len(entry.batches) == REMEMBERED_BATCHES_MAX:

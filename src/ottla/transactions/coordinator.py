@@ -327,9 +327,13 @@ class TransactionCoordinator(Coordinator[Command, TransactionRecord, Result, Mar
 
     def _complete(self, context: _Context, command: CompleteTransaction) -> None:
         found = self.state.transactions.get(command.transactional_id)
-        ended = (command.producer_id, command.producer_epoch)
-        if found is not None and found.state in PREPARED and ended == (found.value.producer_id, found.value.producer_epoch):
+        if found is not None and _is_ending(found, command):
             self._write(context, found.transactional_id, _completed(found.value, context.now_ms), found.last_epoch)
+
+    def is_ending(self, due: MarkersDue) -> bool:
+        """Whether the transaction's outcome is decided, and the transaction not complete."""
+        found = self.state.transactions.get(due.transactional_id)
+        return found is not None and _is_ending(found, due)
 
     def _abort_timed_out(self, context: _Context, _command: AbortTimedOut) -> None:
         overdue = [found for found in self.state.transactions.values() if _is_overdue(found, context.now_ms)]
@@ -482,6 +486,11 @@ def _completed(prepared: TransactionValue, now_ms: int) -> TransactionValue:
         transaction_partitions=(),
         transaction_last_update_timestamp_ms=now_ms,
     )
+
+
+def _is_ending(found: Transaction, ended: CompleteTransaction | MarkersDue) -> bool:
+    ends = (found.value.producer_id, found.value.producer_epoch)
+    return found.state in PREPARED and ends == (ended.producer_id, ended.producer_epoch)
 
 
 def _is_overdue(found: Transaction, now_ms: int) -> bool:

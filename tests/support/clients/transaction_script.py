@@ -3,7 +3,9 @@
 Producer ids differ, so answers say which of a script's ids they name. A request that meets the end of a transaction under way is repeated.
 """
 
-from collections.abc import Callable
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla.protocol.errors import ErrorCode, PeerError
@@ -29,7 +31,9 @@ class Script:
         self.said: list[tuple[Any, ...]] = []
         self.ids: list[int] = [-1]
         self.id = self.epoch = -1
-        self.sequence = 0
+        self.sequences: defaultdict[int, int] = defaultdict(int)
+        self.patience_s = 60.0
+        """How long an end may be under way before that is the answer."""
 
     def shown(self, producer_id: int) -> int:
         """The number of a producer id in this script."""
@@ -39,7 +43,15 @@ class Script:
 
     def settled(self, what: str, ask: Callable[[], int]) -> int:
         """An error code once nothing is under way any more."""
-        return wait_until(lambda: [code for code in [ask()] if code not in _AGAIN], f"an answer to {what}")[0]
+        deadline_s = time.monotonic() + self.patience_s
+        return wait_until(
+            lambda: [code for code in [ask()] if code not in _AGAIN or time.monotonic() > deadline_s], f"an answer to {what}", seconds=90
+        )[0]
+
+    def continue_as(self, producer_id: int, epoch: int) -> None:
+        """The next requests are of this producer, whose sequences begin again."""
+        self.id, self.epoch = producer_id, epoch
+        self.sequences.clear()
 
     def init(self, version: int = 4, name: str | None = None, timeout_ms: int = 60_000, producer_id: int = -1, epoch: int = -1) -> None:
         answers: list[Any] = []
@@ -53,7 +65,7 @@ class Script:
         answer = answers[-1]
         self.said.append(("init", code, self.shown(answer.producer_id), answer.producer_epoch))
         if code == 0:
-            self.id, self.epoch, self.sequence = answer.producer_id, answer.producer_epoch, 0
+            self.continue_as(answer.producer_id, answer.producer_epoch)
 
     def add(
         self,
@@ -105,15 +117,23 @@ class Script:
             return
         self.said.append(("end", code, self.shown(answer.producer_id), answer.producer_epoch))
         if code == 0:
-            self.id, self.epoch, self.sequence = answer.producer_id, answer.producer_epoch, 0
+            self.continue_as(answer.producer_id, answer.producer_epoch)
 
-    def produce(self, version: int = 9, epoch_delta: int = 0, partition: int = 0, name: str | None = "") -> None:
+    def produce(
+        self,
+        version: int = 9,
+        epoch_delta: int = 0,
+        partition: int = 0,
+        name: str | None = "",
+        sequence_delta: int = 0,
+        is_transactional: bool = True,
+    ) -> None:
         batch = encode_batch(
             [Record(0, 1_000, None, b"x")],
             producer_id=self.id,
             producer_epoch=self.epoch + epoch_delta,
-            base_sequence=self.sequence,
-            is_transactional=True,
+            base_sequence=max(0, self.sequences[partition] + sequence_delta),
+            is_transactional=is_transactional,
         )
         topic = {"name": self.topic, "partition_data": [{"index": partition, "records": bytes(batch)}]}
         fields = {"transactional_id": self.name if name == "" else name, "acks": -1, "timeout": 10_000}
@@ -124,7 +144,7 @@ class Script:
 
         code = self.settled("Produce", lambda: 0 if (code := ask()) == 0 else code)
         self.said.append(("produce", code))
-        self.sequence += code == 0
+        self.sequences[partition] += code == 0 and sequence_delta == 0
 
     def commit_offsets(self, version: int = 3, group: str = "g", generation: int = -1, member: str = "", epoch_delta: int = 0) -> None:
         asked = {"partition_index": 0, "committed_offset": 7, "committed_leader_epoch": -1, "committed_metadata": "m"}
@@ -168,12 +188,14 @@ class Script:
         wait_until(is_stable, lambda: f"the offset's transaction to end; the last answers are {self.said[-3:]}")
 
     def describe(self) -> None:
+        deadline_s = time.monotonic() + self.patience_s
+
         def ask() -> Any:
             (state,) = self.client.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=[self.name]).transaction_states
-            return None if state.transaction_state.startswith("Prepare") else state
+            return None if state.transaction_state.startswith("Prepare") and time.monotonic() < deadline_s else state
 
         try:
-            state = wait_until(ask, "a state")
+            state = wait_until(ask, "a state", seconds=90)
         except PeerError:  # kio reads no time before 1970, as the start of what has not begun is
             self.list()
             return
@@ -194,6 +216,51 @@ class Script:
         answer = self.client.call(ApiKey.LIST_TRANSACTIONS, 2, **fields)
         states = [each.transaction_state for each in answer.transaction_states if each.transactional_id == self.name]
         self.said.append(("listed", int(answer.error_code), tuple(answer.unknown_state_filters), states))
+
+    def ask_as_broker(self, version: int, *, verifies: bool, partitions: Sequence[int], epoch_delta: int = 0, id_delta: int = 0) -> None:
+        """AddPartitionsToTxn as brokers send it (v4+), which adds or asks."""
+        named = {"producer_id": self.id + id_delta, "producer_epoch": self.epoch + epoch_delta, "verify_only": verifies}
+        topics = [{"name": self.topic, "partitions": partitions}]
+        codes: list[int] = []
+
+        def ask() -> int:
+            transactions = [{"transactional_id": self.name, "topics": topics, **named}]
+            (answer,) = self.client.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, transactions=transactions).results_by_transaction
+            codes[:] = [int(part.partition_error_code) for each in answer.topic_results for part in each.results_by_partition]
+            return codes[0]
+
+        self.settled("AddPartitionsToTxn", ask)
+        self.said.append(("asked as a broker", *codes))
+
+    def write_marker(
+        self, version: int, *, commits: bool, epoch_delta: int = 0, coordinator_epoch: int = 0, partition: int = 0, bumped: int = 0
+    ) -> None:
+        """WriteTxnMarkers as an administrator sends it. `bumped`: the transaction version that the marker names (v2+)."""
+        marker = {
+            "producer_id": self.id,
+            "producer_epoch": self.epoch + epoch_delta,
+            "transaction_result": commits,
+            "coordinator_epoch": coordinator_epoch,
+            "transaction_version": bumped,
+            "topics": [{"name": self.topic, "partition_indexes": [partition]}],
+        }
+        answer = self.client.call(ApiKey.WRITE_TXN_MARKERS, version, markers=[marker])
+        self.said.append(("marker", *[int(part.error_code) for part in answer.markers[0].topics[0].partitions]))
+
+    def commit_plainly(self, offset: int, group: str) -> None:
+        """OffsetCommit of a consumer that is no member, without a transaction."""
+        asked = {"partition_index": 0, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": "plain"}
+        fields = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+        answer = self.client.call(ApiKey.OFFSET_COMMIT, 8, **fields, topics=[{"name": self.topic, "partitions": [asked]}])
+        self.said.append(("plain commit", int(answer.topics[0].partitions[0].error_code)))
+
+    def delete_offset(self, group: str) -> None:
+        """OffsetDelete of what the group has."""
+        topics = [{"name": self.topic, "partitions": [{"partition_index": 0}]}]
+        answer = self.client.call(ApiKey.OFFSET_DELETE, 0, group_id=group, topics=topics)
+        self.said.append(
+            ("deleted", int(answer.error_code), *[int(each.error_code) for topic in answer.topics for each in topic.partitions])
+        )
 
     def describe_producers(self) -> None:
         def ask() -> Any:

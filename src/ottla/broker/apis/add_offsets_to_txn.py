@@ -4,7 +4,7 @@ Version notes: v2+ knows PRODUCER_FENCED.
 """
 
 from ottla.broker.coordination.groups import GroupRouter
-from ottla.broker.coordination.transactions import TransactionRouter
+from ottla.broker.coordination.transactions import TransactionRouter, known_error
 from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
 from ottla.metadata.topics import CONSUMER_OFFSETS
 from ottla.protocol.errors import ErrorCode
@@ -12,8 +12,6 @@ from ottla.protocol.model import TopicPartition
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.security.access import Operation, ResourceType
 from ottla.transactions.commands import AddPartitions, PartitionsResult, Result
-
-_FIRST_VERSION_WITH_FENCED = 2
 
 
 def handle(request: Request, *, groups: GroupRouter, transactions: TransactionRouter) -> None:
@@ -24,8 +22,7 @@ def handle(request: Request, *, groups: GroupRouter, transactions: TransactionRo
 
     def take(result: Result) -> None:
         assert isinstance(result, PartitionsResult)
-        is_old = request.version < _FIRST_VERSION_WITH_FENCED
-        _answer(request, ErrorCode.INVALID_PRODUCER_EPOCH if result.error is ErrorCode.PRODUCER_FENCED and is_old else result.error)
+        _answer(request, known_error(request, result.error))
 
     command = AddPartitions(
         reply_to=transactions.expect_reply(take, request),

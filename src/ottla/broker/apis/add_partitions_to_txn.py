@@ -6,7 +6,7 @@ Version notes: v2+ knows PRODUCER_FENCED; v4+ is what brokers send to each other
 from collections.abc import Iterable
 from typing import Any
 
-from ottla.broker.coordination.transactions import TransactionRouter
+from ottla.broker.coordination.transactions import TransactionRouter, known_error
 from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.metadata.topics import INTERNAL_TOPICS
@@ -16,7 +16,6 @@ from ottla.protocol.wire.api_keys import ApiKey
 from ottla.security.access import Operation, ResourceType
 from ottla.transactions.commands import AddPartitions, PartitionsResult, Result, VerifyPartitions
 
-_FIRST_VERSION_WITH_FENCED = 2
 _FIRST_VERSION_OF_BROKERS = 4
 _FIRST_VERSION_WITH_ABORTABLE = 5
 
@@ -38,9 +37,7 @@ def handle(request: Request, *, cluster_metadata: ClusterMetadata, transactions:
 
     def take(result: Result) -> None:
         assert isinstance(result, PartitionsResult)
-        error = result.error
-        if error is ErrorCode.PRODUCER_FENCED and request.version < _FIRST_VERSION_WITH_FENCED:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        error = known_error(request, result.error)
         _answer(request, topics, lambda _: error)
 
     command = AddPartitions(

@@ -3,14 +3,13 @@
 Version notes: v2+ knows PRODUCER_FENCED; v5+ raises the producer's epoch and returns what the next transaction uses (KIP-890).
 """
 
-from ottla.broker.coordination.transactions import TransactionRouter
+from ottla.broker.coordination.transactions import TransactionRouter, known_error
 from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.security.access import Operation, ResourceType
 from ottla.transactions.commands import EndTxn, ProducerResult, Result
 
-_FIRST_VERSION_WITH_FENCED = 2
 _FIRST_VERSION_WITH_BUMP = 5
 
 
@@ -30,11 +29,8 @@ def handle(request: Request, *, transactions: TransactionRouter) -> None:
 
 def _answer_result(request: Request, result: Result) -> None:
     assert isinstance(result, ProducerResult)
-    error = result.error
-    if error is ErrorCode.PRODUCER_FENCED and request.version < _FIRST_VERSION_WITH_FENCED:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
     values = {"producer_id": result.producer_id, "producer_epoch": result.producer_epoch}
-    request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": error, **values})
+    request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": known_error(request, result.error), **values})
 
 
 def _refuse(request: Request, error: ErrorCode) -> None:

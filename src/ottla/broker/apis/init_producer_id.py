@@ -7,14 +7,12 @@ PRODUCER_FENCED. Without a transactional id there is a new producer id for every
 from datetime import timedelta
 
 from ottla.broker.cluster.topics import ProducerIds
-from ottla.broker.coordination.transactions import TransactionRouter
+from ottla.broker.coordination.transactions import TransactionRouter, known_error
 from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
 from ottla.protocol.errors import ErrorCode, StorageError
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.security.access import Operation, ResourceType
 from ottla.transactions.commands import InitProducerId, ProducerResult, Result
-
-_FIRST_VERSION_WITH_FENCED = 4
 
 
 def handle(request: Request, *, producer_ids: ProducerIds, transactions: TransactionRouter) -> None:
@@ -46,11 +44,8 @@ def handle(request: Request, *, producer_ids: ProducerIds, transactions: Transac
 
 def _answer(request: Request, result: Result) -> None:
     assert isinstance(result, ProducerResult)
-    error = result.error
-    if error is ErrorCode.PRODUCER_FENCED and request.version < _FIRST_VERSION_WITH_FENCED:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
     values = {"producer_id": result.producer_id, "producer_epoch": result.producer_epoch}
-    request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": error, **values})
+    request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": known_error(request, result.error), **values})
 
 
 API = Api(

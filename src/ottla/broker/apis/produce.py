@@ -24,6 +24,7 @@ from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Endpoint, 
 from ottla.broker.network.scheduling import SHARE_S, Background
 from ottla.broker.partitions.batch_reading import ABANDONED_BYTES_MAX, BatchReading
 from ottla.broker.partitions.partitions import Partitions
+from ottla.coordinator.effects import Producer
 from ottla.log.append import Accepted, Appended, LogRefusal, UnreadBatch, read_client_batch, whole_batch
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.metadata.topics import Topic
@@ -362,9 +363,7 @@ class Produce:
             message = "Transactional records contained more than one producer ID"
             return None, LogRefusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message, before_log=True)
         ((producer_id, epoch),) = producers
-        transaction = ProducerTransaction(
-            self._transactional_ids, transactional_id, producer_id=producer_id, producer_epoch=epoch, version=request.version
-        )
+        transaction = ProducerTransaction(self._transactional_ids, transactional_id, Producer(producer_id, epoch), version=request.version)
         led = [
             (TopicPartition(asked.topic.name, number), partition.log)
             for asked in topics
@@ -483,8 +482,8 @@ class Produce:
         try:
             partition = self._partitions.get(topic, number)
             assert partition is not None, "a number below the topic's partitions"
-            if transaction is not None and _transactional(records) is not None:
-                refused = transaction.refusal(partition.name, partition.log)
+            if transaction is not None and (header := _transactional(records)) is not None:
+                refused = transaction.refusal(partition.name, partition.log, header.base_sequence)
                 if refused is not None:
                     return PartitionResult(number, refused)
             now_ms = self._clock()

@@ -4,8 +4,6 @@ Version notes: v2+ carries the leader epoch; v3+ the member and generation that 
 adds the group's partition of the offsets topic to the transaction by itself (KIP-890).
 """
 
-from typing import Any
-
 from ottla.broker.coordination.groups import GroupRouter
 from ottla.broker.coordination.producer_transactions import is_open
 from ottla.broker.coordination.transactions import TransactionalIds
@@ -18,7 +16,6 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.security.access import Operation, ResourceType
-from ottla.transactions.commands import AddPartitions, PartitionsResult, VerifyPartitions
 
 _FIRST_VERSION_WITH_ABORTABLE = 4
 _FIRST_VERSION_THAT_ADDS = 5
@@ -82,24 +79,15 @@ def _refusal(request: Request, groups: GroupRouter, transactional_ids: Transacti
     loop = groups.coordinators.get(number)
     if loop is not None and is_open(loop.partition.log, message.producer_id, message.producer_epoch):
         return ErrorCode.NONE
-    named: dict[str, Any] = {
-        "transactional_id": message.transactional_id,
-        "producer_id": message.producer_id,
-        "producer_epoch": message.producer_epoch,
-        "partitions": (TopicPartition(CONSUMER_OFFSETS, number),),
-    }
-    result = transactional_ids.ask(
+    name = TopicPartition(CONSUMER_OFFSETS, number)
+    errors = transactional_ids.write_errors(
         message.transactional_id,
-        lambda reply_to: (
-            AddPartitions(reply_to=reply_to, bumps_epoch=True, **named)
-            if version >= _FIRST_VERSION_THAT_ADDS
-            else VerifyPartitions(reply_to=reply_to, **named)
-        ),
+        Producer(message.producer_id, message.producer_epoch),
+        [name],
+        adds=version >= _FIRST_VERSION_THAT_ADDS,
+        knows_abortable=version >= _FIRST_VERSION_WITH_ABORTABLE,
     )
-    assert isinstance(result, PartitionsResult)
-    if result.missing:
-        return ErrorCode.TRANSACTION_ABORTABLE if version >= _FIRST_VERSION_WITH_ABORTABLE else ErrorCode.INVALID_TXN_STATE
-    return ErrorCode.INVALID_PRODUCER_EPOCH if result.error is ErrorCode.PRODUCER_FENCED else result.error
+    return errors[name]
 
 
 def _answer(request: Request, errors: dict[tuple[str, int], ErrorCode]) -> None:

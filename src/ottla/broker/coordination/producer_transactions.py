@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.broker.coordination.transactions import TransactionalIds
+from ottla.coordinator.effects import Producer
 from ottla.log.append import LogRefusal
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
-from ottla.transactions.commands import AddPartitions, PartitionsResult, VerifyPartitions
 
 FIRST_VERSION_WITH_ABORTABLE: Final = 11
 FIRST_VERSION_THAT_ADDS: Final = 12
 
+_NOT_IN_IT: Final = frozenset({ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE})
 _NOT_AVAILABLE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR})
 
 
@@ -29,13 +30,12 @@ def is_open(log: PartitionLog, producer_id: int, epoch: int) -> bool:
 class ProducerTransaction:
     """The transaction in which one Produce request writes. `version` is the request's."""
 
-    def __init__(self, ids: TransactionalIds, transactional_id: str, *, producer_id: int, producer_epoch: int, version: int) -> None:
+    def __init__(self, ids: TransactionalIds, transactional_id: str, producer: Producer, *, version: int) -> None:
         self._ids = ids
         self._transactional_id = transactional_id
-        self._producer_id = producer_id
-        self._producer_epoch = producer_epoch
+        self._producer = producer
         self._version = version
-        self._known: dict[TopicPartition, LogRefusal | None] = {}
+        self._known: dict[TopicPartition, ErrorCode] = {}
 
     def check_all(self, partitions: Sequence[tuple[TopicPartition, PartitionLog]]) -> None:
         """Ask for many partitions at once: `refusal` then knows the answers, in this turn of the event loop."""
@@ -47,41 +47,42 @@ class ProducerTransaction:
         """Another turn of the event loop has begun."""
         self._known = {}
 
-    def refusal(self, name: TopicPartition, log: PartitionLog) -> LogRefusal | None:
-        """Why the partition may not be written; None where it may."""
+    def refusal(self, name: TopicPartition, log: PartitionLog, base_sequence: int) -> LogRefusal | None:
+        """Why a batch may not be written to the partition; None where it may, and the log then checks it as any other."""
         if self._is_open(log):
             return None
+        lowest = log.see_unverified(self._producer.id, self._producer.epoch, base_sequence)
         if name not in self._known:
             self._known.update(self._ask([name]))
-        return self._known[name]
+        error = self._known[name]
+        if error is not ErrorCode.NONE:
+            return self._refusal(error)
+        if base_sequence > lowest:
+            sentence = f"Out of order sequence number for producer {self._producer.id}: {base_sequence} (incoming seq. number), {lowest}"
+            return LogRefusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"{sentence} (earliest seen sequence)")
+        if self._adds and base_sequence != 0 and log.producers.get(self._producer.id) is None:
+            # Without it, a batch whose predecessor was lost would begin the transaction (KAFKA-18202).
+            sentence = f"Invalid sequence number for new idempotent producer: {self._producer.id}: {base_sequence} (incoming seq. number)"
+            return LogRefusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, sentence)
+        return None
+
+    @property
+    def _adds(self) -> bool:
+        return self._version >= FIRST_VERSION_THAT_ADDS
 
     def _is_open(self, log: PartitionLog) -> bool:
-        return is_open(log, self._producer_id, self._producer_epoch)
+        return is_open(log, self._producer.id, self._producer.epoch)
 
-    def _ask(self, names: Sequence[TopicPartition]) -> dict[TopicPartition, LogRefusal | None]:
-        adds = self._version >= FIRST_VERSION_THAT_ADDS
+    def _ask(self, names: Sequence[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+        knows_abortable = self._version >= FIRST_VERSION_WITH_ABORTABLE
+        return self._ids.write_errors(self._transactional_id, self._producer, names, adds=self._adds, knows_abortable=knows_abortable)
 
-        def command(reply_to: int) -> AddPartitions | VerifyPartitions:
-            named = {"transactional_id": self._transactional_id, "partitions": names, "reply_to": reply_to}
-            producer = {"producer_id": self._producer_id, "producer_epoch": self._producer_epoch}
-            return AddPartitions(**named, **producer, bumps_epoch=True) if adds else VerifyPartitions(**named, **producer)  # type: ignore[arg-type]
-
-        result = self._ids.ask(self._transactional_id, command)
-        assert isinstance(result, PartitionsResult)
-        of_all = self._of_all(result.error)
-        return {name: self._missing() if name in result.missing else of_all for name in names}
-
-    def _of_all(self, error: ErrorCode) -> LogRefusal | None:
-        if error is ErrorCode.NONE:
-            return None
-        if error is ErrorCode.PRODUCER_FENCED:
-            return LogRefusal(ErrorCode.INVALID_PRODUCER_EPOCH, "Producer attempted to produce with an old epoch.")
-        if error in _NOT_AVAILABLE or (error is ErrorCode.CONCURRENT_TRANSACTIONS and self._version < FIRST_VERSION_THAT_ADDS):
+    def _refusal(self, error: ErrorCode) -> LogRefusal:
+        if error is ErrorCode.INVALID_PRODUCER_EPOCH:
+            return LogRefusal(error, "Producer attempted to produce with an old epoch.")
+        if error in _NOT_IN_IT:
+            return LogRefusal(error, "Partition was not added to the transaction")
+        if error in _NOT_AVAILABLE or (error is ErrorCode.CONCURRENT_TRANSACTIONS and not self._adds):
             message = "Unable to verify the partition has been added to the transaction. Underlying error: "
             return LogRefusal(ErrorCode.NOT_ENOUGH_REPLICAS, message + error.name)
         return LogRefusal(error, f"The transaction coordinator refused the producer: {error.name}")
-
-    def _missing(self) -> LogRefusal:
-        knows_abortable = self._version >= FIRST_VERSION_WITH_ABORTABLE
-        error = ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE
-        return LogRefusal(error, "Partition was not added to the transaction")

@@ -6,15 +6,18 @@ whichever broker leads it. Sources: KIP-98, KIP-890, Kafka's `TransactionMarkerC
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ottla.broker.cluster.topics import Topics
 from ottla.broker.coordination.coordinators import ClusterCoordinators
 from ottla.broker.coordination.groups import CoordinatorRouter
+from ottla.broker.network.request import Request as ClientRequest
 from ottla.broker.partitions.partitions import NotOpen, Partitions
 from ottla.coordinator.coordinator import CoordinatorStatus
+from ottla.coordinator.effects import Producer
 from ottla.coordinator.loop import CoordinatorLoop
 from ottla.coordinator.placement import coordinator_partition
 from ottla.groups.coordinator import GroupCoordinator
@@ -24,8 +27,18 @@ from ottla.metadata.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.errors import ErrorCode, StorageError
 from ottla.protocol.model import TopicPartition
 from ottla.protocol.records.control import ControlType, EndMarker
+from ottla.protocol.wire.api_keys import ApiKey
 from ottla.text import printable
-from ottla.transactions.commands import CompleteTransaction, MarkersDue, Request, Result, error_result
+from ottla.transactions.commands import (
+    AddPartitions,
+    CompleteTransaction,
+    MarkersDue,
+    PartitionsResult,
+    Request,
+    Result,
+    VerifyPartitions,
+    error_result,
+)
 from ottla.transactions.coordinator import TransactionCoordinator
 
 log = logging.getLogger(__name__)
@@ -71,6 +84,31 @@ class TransactionalIds:
         if not results:
             router.coordinators.by_partition[number].flush()
         return results[0]
+
+    def write_errors(
+        self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition], *, adds: bool, knows_abortable: bool
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether the producer may write to each partition in its transaction (KIP-890), as those who ask the log name it.
+
+        `adds`: those that are not in it are added, and are in the coordinator's log then. Without it they are TRANSACTION_ABORTABLE, or
+        INVALID_TXN_STATE.
+        """
+        named: dict[str, Any] = {
+            "transactional_id": transactional_id,
+            "producer_id": producer.id,
+            "producer_epoch": producer.epoch,
+            "partitions": partitions,
+        }
+        result = self.ask(
+            transactional_id,
+            lambda reply_to: (
+                AddPartitions(reply_to=reply_to, bumps_epoch=True, **named) if adds else VerifyPartitions(reply_to=reply_to, **named)
+            ),
+        )
+        assert isinstance(result, PartitionsResult)
+        missing = ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE
+        error = ErrorCode.INVALID_PRODUCER_EPOCH if result.error is ErrorCode.PRODUCER_FENCED else result.error
+        return {name: missing if name in result.missing else error for name in partitions}
 
     def loop(self, transactional_id: str) -> CoordinatorLoop[TransactionCoordinator] | None:
         """The coordinator of an id, where it serves."""
@@ -193,12 +231,19 @@ class TransactionMarkers:
         return outcome.error if isinstance(outcome, LogRefusal) else ErrorCode.NONE
 
     def _complete(self, due: MarkersDue) -> None:
-        del self._endings[due.transactional_id]
+        """Have the coordinator complete the transaction; again later, where its record cannot be appended now."""
         loop = self._transactional_ids.loop(due.transactional_id)
         if loop is not None and loop.coordinator.leader_epoch == due.coordinator_epoch:
-            loop.run(
-                CompleteTransaction(transactional_id=due.transactional_id, producer_id=due.producer_id, producer_epoch=due.producer_epoch)
-            )
+            with suppress(Exception):  # the coordinator is loaded again then, and its markers are written again
+                loop.run(
+                    CompleteTransaction(
+                        transactional_id=due.transactional_id, producer_id=due.producer_id, producer_epoch=due.producer_epoch
+                    )
+                )
+            if loop.coordinator.is_ending(due):
+                asyncio.get_running_loop().call_later(RETRY_S, self._write_soon)
+                return
+        del self._endings[due.transactional_id]
 
 
 def end_marker(due: MarkersDue) -> EndMarker:
@@ -208,6 +253,20 @@ def end_marker(due: MarkersDue) -> EndMarker:
 
 class TransactionRouter(CoordinatorRouter[TransactionCoordinator]):
     """The transactional ids of one broker, as its API handlers reach them."""
+
+
+_FIRST_VERSION_WITH_FENCED: Final = {
+    ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 2,
+    ApiKey.ADD_OFFSETS_TO_TXN: 2,
+    ApiKey.END_TXN: 2,
+}
+
+
+def known_error(request: ClientRequest, error: ErrorCode) -> ErrorCode:
+    """A coordinator's error as the request's version has it: before PRODUCER_FENCED, a fenced producer got INVALID_PRODUCER_EPOCH."""
+    is_too_old = error is ErrorCode.PRODUCER_FENCED and request.version < _FIRST_VERSION_WITH_FENCED[ApiKey(request.key)]
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_too_old else error
 
 
 class OffsetsMarkers:

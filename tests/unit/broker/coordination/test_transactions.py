@@ -1,14 +1,19 @@
 """Transactions while brokers stop, start and change places: nothing that was decided is lost, and nothing stays open for ever."""
 
+import asyncio
+import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ottla.broker import Broker, Cluster
-from ottla.protocol.records.batch import split_batches
+from ottla.broker.partitions.partition import Partition
+from ottla.protocol.errors import StorageError
+from ottla.protocol.model import Record
+from ottla.protocol.records.batch import encode_batch, split_batches
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import RawClient, create_topic
+from ottla.testing.raw_client import RawClient, build_request, create_topic
 from ottla.testing.waiting import wait_until
 from tests.support.clients.transaction_script import Script
 
@@ -27,7 +32,7 @@ def taken_over(broker: Any, before: Script) -> Script:
     """The same producer, with a connection to the broker as it runs now."""
     before.client.close()
     now = script(broker, before.name)
-    now.id, now.epoch, now.sequence = before.id, before.epoch, before.sequence
+    now.id, now.epoch, now.sequences = before.id, before.epoch, before.sequences
     return now
 
 
@@ -174,4 +179,85 @@ def test_an_administrator_ends_what_no_coordinator_knows() -> None:
         answer = run.client.call(ApiKey.WRITE_TXN_MARKERS, 1, markers=[{**marker, "topics": [topic]}])
         assert [int(part.error_code) for part in answer.markers[0].topics[0].partitions] == [0, 3]
         assert fetched(run)[1:] == (2, 2)
+        run.client.close()
+
+
+def test_an_unreadable_offset_in_an_open_transaction_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Broker(data_dir=tmp_path, config={"offsets.topic.num.partitions": 1}) as broker:
+        run = script(broker)
+        create_topic(run.client, "t", 2)
+        run.init()
+        run.add_offsets(group="x")
+        run.commit_offsets(group="x")
+        assert run.said[-1] == ("commit offsets", 0, 3)
+
+        async def append() -> Any:
+            assert broker._task is not None
+            log = broker._task.cluster.partitions.get(broker._task.cluster.cluster_metadata.topics["__consumer_offsets"], 0).log
+            batch = encode_batch([Record(0, 0, b"\0\1?", b"?")], producer_id=run.id, producer_epoch=run.epoch, is_transactional=True)
+            return log.append(batch, now_ms=0, from_client=False)
+
+        assert broker._loop is not None
+        asyncio.run_coroutine_threadsafe(append(), broker._loop).result(60)
+    with caplog.at_level(logging.ERROR), Broker(data_dir=tmp_path) as broker:
+        run = taken_over(broker, run)
+        run.fetch_offsets(stable=True, group="x")
+        run.end()
+        run.fetch_offsets_when_stable("x")
+        assert run.said == [("offsets", 88, -1, ""), ("end", 0), ("offsets", 0, 7, "m")]
+        run.client.close()
+    assert [record.getMessage() for record in caplog.records if "passed over" in record.getMessage()] != []
+
+
+def test_a_marker_that_is_refused_keeps_no_other_transaction_from_its_end() -> None:
+    """Both ends are decided in one turn of the event loop; the first one's marker is older than what an administrator wrote."""
+    with Broker() as broker:
+        refused, other = script(broker, "refused"), script(broker, "other")
+        create_topic(refused.client, "t", 2)
+        for run in (refused, other):
+            run.init()
+            run.add()
+            run.produce()
+        topics = [{"name": "t", "partition_indexes": [0]}]
+        marker = {"producer_id": refused.id, "producer_epoch": refused.epoch + 5, "transaction_result": False, "coordinator_epoch": 0}
+        refused.client.call(ApiKey.WRITE_TXN_MARKERS, 1, markers=[{**marker, "topics": topics}])
+        ends = [
+            build_request(
+                ApiKey.END_TXN,
+                4,
+                {"transactional_id": run.name, "producer_id": run.id, "producer_epoch": run.epoch, "committed": True},
+            )
+            for run in (refused, other)
+        ]
+        refused.client.send_bytes(b"".join(len(frame).to_bytes(4) + frame for frame in map(refused.client.encode, ends)))
+        assert [int(refused.client.receive(end).error_code) for end in ends] == [0, 0]
+        other.describe()
+        assert other.said[-2][2] == "CompleteCommit"
+        (state,) = refused.client.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=["refused"]).transaction_states
+        assert state.transaction_state == "PrepareCommit"
+        for run in (refused, other):
+            run.client.close()
+
+
+def test_an_end_whose_last_record_cannot_be_written_is_completed_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    appends: list[int] = []
+    original = Partition.append_framed
+
+    def append(partition: Partition, *arguments: Any, **settings: Any) -> None:
+        if partition.name.topic == "__transaction_state":
+            appends.append(len(appends))
+            if appends[-1] in (3, 4):  # after those of InitProducerId, AddPartitionsToTxn and EndTxn
+                raise StorageError("the disk is full")
+        original(partition, *arguments, **settings)
+
+    monkeypatch.setattr(Partition, "append_framed", append)
+    with Broker() as broker:
+        run = script(broker)
+        create_topic(run.client, "t", 2)
+        run.init()
+        run.add()
+        run.end()
+        run.describe()
+        assert run.said[-3:-1] == [("end", 0), ("described", 0, "CompleteCommit", 1, [])]
+        assert len(appends) == 6
         run.client.close()
