@@ -21,6 +21,7 @@ from ottla.protocol.model import Record
 from ottla.protocol.records.batch import CONTROL_BIT, NO_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader, encode_batch, read_header
 from ottla.protocol.records.control import ControlType, EndMarker
 from tests.support.kit.end_markers import encode_end_marker
+from tests.support.kit.faulty_files import overwrite
 
 
 def test_a_marker_is_read_from_its_batch() -> None:
@@ -142,6 +143,14 @@ def test_history_is_the_same_after_any_restart(segment_bytes: int) -> None:
         Producer(log, 8).end(ControlType.ABORT)
         assert log.last_stable_offset == 12
         assert log.aborted_transactions(9, 12) == [AbortedTransaction(8, 9, 11, 12)]
+
+
+def test_an_index_entry_that_was_torn_by_a_crash_is_made_again() -> None:
+    """It has its length, and zeros where its producer id was: as whole as any, and another producer's."""
+    files = MemoryFiles()
+    history(open_log(files))
+    overwrite(files, f"{DIRECTORY}/{0:020d}.txnindex", 2, bytes(8))
+    assert open_log(files).snapshot().aborted == tuple(ABORTED)
 
 
 def test_the_index_is_kafkas_and_lies_with_the_marker() -> None:

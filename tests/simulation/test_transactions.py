@@ -12,7 +12,8 @@ FOUND_BY = {"no-fencing": 0, "lost-marker": 3, "early-offsets": 1, "unstable-rea
 """A seed that finds it. Members of a group, as the one that is left needs them, are in the trial with real clients."""
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+# 81 found that a torn entry of a transaction index was taken for a whole one.
+@pytest.mark.parametrize("seed", [*range(SEEDS), 81])
 def test_seeds(seed: int) -> None:
     assert run_seed(seed).wrong == []
 

@@ -248,6 +248,10 @@ class ProducerRecovery:
             self.aborted += aborted
         return True
 
+    def distrust_end(self) -> None:
+        """After a crash: of the indexes, only what the snapshot covers is known to be whole; the rest follows from the batches."""
+        self.aborted = [transaction for transaction in self.aborted if transaction.last_offset < self.snapshot_offset]
+
     def add(self, segment: Segment, position: int, header: BatchHeader) -> None:
         """Take over a batch of the log, unless the snapshot includes it."""
         if header.producer_id < 0 or header.base_offset < self.snapshot_offset:
@@ -394,7 +398,9 @@ class _Recovery:
         are_readable = producers.load_transactions(names) and epochs is not None
         found.clean = are_readable and self._was_closed()
         if not found.clean:
-            if not are_readable:
+            if are_readable:
+                producers.distrust_end()
+            else:
                 producers.clear()
             self._recover(from_offset=min(producers.snapshot_offset, self._durable_offset) if are_readable else -1)
             if found.epochs != epochs:
