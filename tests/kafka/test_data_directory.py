@@ -1,9 +1,10 @@
 """Whole data directories change hands: what Apache Kafka wrote opens here, what we wrote opens there, and back, with nothing lost (law 7).
 
-Contents are compared as a consumer sees them (committed and not), as Kafka's log dump prints them, and by topic ids, settings and offsets
-of groups.
+Contents are compared as a consumer sees them (committed and not), as Kafka's log dump prints them, and by topic ids, settings, offsets
+of groups and transactions: complete ones, one that is open, and one whose end was decided and not carried out.
 """
 
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 
 from ottla.cli.processes import OttlaProcess
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records.batch import split_batches
+from ottla.protocol.records.batch import decode_batch, split_batches
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.testing.raw_client import RawClient, create_topic
 from ottla.testing.waiting import wait_until
@@ -56,6 +57,7 @@ class Seen(NamedTuple):
     ids: dict[str, str]
     configs: dict[str, dict[str, str]]
     committed: dict[str, dict[tuple[str, int], int]]
+    transactions: dict[str, tuple[Any, ...]]
     records: dict[str, dict[tuple[str, int], list[Any]]]
 
 
@@ -83,6 +85,7 @@ def look(servers: str) -> Seen:
             for topic, resource in resources.items()
         },
         committed={group: committed(servers, group) for group in GROUPS},
+        transactions=transactions(servers),
         records={level: read_all(servers, partitions, level) for level in ("read_committed", "read_uncommitted")},
     )
 
@@ -92,6 +95,30 @@ def committed(servers: str, group: str) -> dict[tuple[str, int], int]:
     with RawClient(servers) as raw:
         answer = patiently(lambda: raw.call(ApiKey.OFFSET_FETCH, 7, group_id=group, topics=None, require_stable=False))
     return {(topic.name, each.partition_index): each.committed_offset for topic in answer.topics for each in topic.partitions}
+
+
+def transactions(servers: str) -> dict[str, tuple[Any, ...]]:
+    """State, timeout, producer and partitions of every transactional id, once no end is under way."""
+    fields = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1, "transactional_id_pattern": None}
+    with RawClient(servers) as raw:
+
+        def is_settled() -> bool:
+            found = raw.call(ApiKey.LIST_TRANSACTIONS, 2, **fields)
+            return found.error_code == 0 and not any(each.transaction_state.startswith("Prepare") for each in found.transaction_states)
+
+        wait_until(is_settled, "every end that was decided", seconds=60)
+        listed = raw.call(ApiKey.LIST_TRANSACTIONS, 2, **fields).transaction_states
+        states = raw.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=[each.transactional_id for each in listed]).transaction_states
+    return {
+        each.transactional_id: (
+            each.transaction_state,
+            each.transaction_timeout,
+            each.producer_id,
+            each.producer_epoch,
+            sorted((topic.topic, sorted(topic.partitions)) for topic in each.topics),
+        )
+        for each in states
+    }
 
 
 def patiently(ask: Callable[[], Any]) -> Any:
@@ -182,12 +209,48 @@ def leave_open(servers: str) -> Any:
     """A transaction that stays open; keep the returned value, or it is ended."""
     from confluent_kafka import Producer
 
-    producer = Producer(client(servers, transactional_id="hanging"))
+    producer = Producer(client(servers, transactional_id="hanging", transaction_timeout_ms=600_000))
     producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce("paid", b"hanging", partition=0)
     assert producer.flush(60) == 0
     return producer
+
+
+def undo_the_end(directory: Path, transactional_id: str) -> None:
+    """Make a killed broker's directory what it was just before the markers of the latest transaction were written.
+
+    The last batches are cut off: the complete state in `__transaction_state`, and the markers in the partitions.
+    """
+    (log,) = (
+        path
+        for path in directory.glob("__transaction_state-*/*.log")
+        if (records := [decode_batch(path.read_bytes(), at) for at, _ in split_batches(path.read_bytes())])
+        and transactional_id.encode() in (records[-1][0].key or b"")
+    )
+    markers = [
+        path
+        for pattern in ("paid-*/*.log", "__consumer_offsets-*/*.log")
+        for path in directory.glob(pattern)
+        if (headers := [header for _, header in split_batches(path.read_bytes())]) and headers[-1].is_control
+    ]
+    assert len(markers) == 3
+    for path in (log, *markers):
+        *_, (at, _) = split_batches(path.read_bytes())
+        os.truncate(path, at)
+
+
+def end_the_open_one(servers: str, seen: Seen) -> None:
+    """The producer of the open transaction commits it: its records are read then, and all that came behind them."""
+    _, _, producer_id, epoch, _ = seen.transactions["hanging"]
+    before = len(read_all(servers, [("paid", 0)], "read_committed")["paid", 0])
+    with RawClient(servers) as raw:
+        raw.call(ApiKey.FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["hanging"])
+        fields = {"transactional_id": "hanging", "producer_id": producer_id, "producer_epoch": epoch, "committed": True}
+        patiently(lambda: raw.call(ApiKey.END_TXN, 4, **fields))
+    assert transactions(servers)["hanging"][0] == "CompleteCommit"
+    values = [record[3] for record in read_all(servers, [("paid", 0)], "read_committed")["paid", 0]][before:]
+    assert values == [b"hanging", *(b"prepared %d" % number for number in range(0, 20, 2))]
 
 
 def commit_offsets(servers: str, group: str, first: int, second: int, **config: str) -> None:
@@ -273,6 +336,7 @@ def set_broker_configs(servers: str) -> None:
 
 def assert_same(now: Seen, seen: Seen) -> None:
     assert now.ids == seen.ids
+    assert now.transactions == seen.transactions
     assert now.committed == seen.committed
     assert now.configs == seen.configs
     assert now.records.keys() == seen.records.keys()
@@ -324,11 +388,20 @@ def test_what_apache_kafka_wrote_opens_here(reference: Any, tmp_path: Path, run_
     kafka.start()
     write_records(servers, count=50)
     hanging = leave_open(servers)
+    pay(servers, "prepared", commit=True)
     seen = look(servers)
+    states = {name: state for name, (state, *_) in seen.transactions.items()}
+    complete = {"committing": "CompleteCommit", "aborting": "CompleteAbort", "prepared": "CompleteCommit"}
+    assert states == {**complete, "hanging": "Ongoing"}
     kafka.kill()
     del hanging
     shutil.copytree(kafka.log_dir, tmp_path / "killed")
+    shutil.copytree(kafka.log_dir, tmp_path / "undecided")
     opens_here(tmp_path / "killed", seen, run_tool)
+    undo_the_end(tmp_path / "undecided", "prepared")
+    with OttlaProcess(tmp_path / "undecided", config=OUR_CONFIG) as broker:
+        assert_same(look(broker.bootstrap_servers), seen)
+        end_the_open_one(broker.bootstrap_servers, seen)
 
 
 SPELLINGS = {
@@ -363,6 +436,8 @@ def test_what_we_wrote_opens_in_apache_kafka_and_here_again(reference: Any, tmp_
         create_topic(servers, "spelt", **SPELLINGS)
         set_broker_configs(servers)
         write_records(servers)
+        pay(servers, "ours committing", commit=True)
+        pay(servers, "ours aborting", commit=False)
         commit_offsets(servers, "readers", 77, 5)
         seen, in_force = look(servers), settings_in_force(servers)
     assert (in_force["segment.bytes"], in_force["retention.ms"], in_force["cleanup.policy"]) == ("1048577", "1000", "delete,compact")
@@ -393,10 +468,18 @@ def test_what_we_wrote_opens_in_apache_kafka_and_here_again(reference: Any, tmp_
         assert new_producer_id(servers) not in used
         write_records(servers)
         commit_offsets(servers, "readers", 250, 220)
+        hanging = leave_open(servers)
+        pay(servers, "prepared", commit=True)
         seen = look(servers)
+        states = {name: state for name, (state, *_) in seen.transactions.items()}
+        complete = {"CompleteCommit": ("ours committing", "committing", "prepared"), "CompleteAbort": ("ours aborting", "aborting")}
+        assert states == {**{name: state for state, names in complete.items() for name in names}, "hanging": "Ongoing"}
         ours.kill()
+    del hanging
+    undo_the_end(ours.data_dir, "prepared")
     kafka.start()
     assert_same(look(kafka.bootstrap_servers), seen)
+    end_the_open_one(kafka.bootstrap_servers, seen)
     assert resume(kafka.bootstrap_servers, "readers") == {(1, 250), (2, 220)}
     assert complaints(kafka.log_path) == []
     cluster_metadata = dump(run_tool, ours.data_dir, "--cluster-metadata-decoder", topics=("__cluster_metadata",))
