@@ -59,6 +59,7 @@ def send(producer: Any, topic: str, *values: bytes) -> None:
         producer.produce(topic, value, partition=0)
 
 
+@pytest.mark.conformance("TransactionsTest.testBasicTransactions")
 def test_confluent_kafka(address: str, new_topic: Callable[..., str], new_producer: Callable[..., Any]) -> None:
     topic = new_topic(1)
     producer = new_producer(topic)
@@ -103,6 +104,7 @@ def test_aiokafka(address: str, new_topic: Callable[..., str], unique_name: Call
     assert committed_values(address, topic, 1) == [b"a"]
 
 
+@pytest.mark.conformance("TransactionsTest.testSendOffsetsWithGroupMetadata")
 def test_offsets_are_committed_with_the_output(
     address: str, new_topic: Callable[..., str], unique_name: Callable[[str], str], new_producer: Callable[..., Any]
 ) -> None:
@@ -144,6 +146,7 @@ def test_offsets_are_committed_with_the_output(
     assert committed_values(address, target, 3) == [b"1", b"2", b"3"]
 
 
+@pytest.mark.conformance("TransactionsTest.testFencingOnCommit")
 def test_a_second_producer_fences_the_first(address: str, new_topic: Callable[..., str], new_producer: Callable[..., Any]) -> None:
     from confluent_kafka import KafkaError, KafkaException
 
@@ -162,6 +165,10 @@ def test_a_second_producer_fences_the_first(address: str, new_topic: Callable[..
     assert committed_values(address, topic, 1) == [b"kept"]
 
 
+@pytest.mark.conformance(
+    "TransactionsTest.testFencingOnTransactionExpiration",
+    "TransactionsTest.testReadCommittedConsumerShouldNotSeeUndecidedData",
+)
 def test_a_transaction_that_takes_too_long_is_aborted(
     address: str, new_topic: Callable[..., str], new_producer: Callable[..., Any]
 ) -> None:
@@ -191,6 +198,7 @@ def class_path(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
         pytest.skip(str(missing))
 
 
+@pytest.mark.conformance("TransactionsTest.testBumpTransactionalEpochWithTV2Enabled")
 def test_java_whose_epoch_rises_with_each_transaction(address: str, new_topic: Callable[..., str], class_path: str, tmp_path: Path) -> None:
     topic = new_topic(1)
     with JavaProgram("Transactions", class_path, error_path=tmp_path / "errors", arguments=(address, topic, topic)) as program:

@@ -16,6 +16,22 @@ pytestmark = pytest.mark.kafka
 _ENDS = [(commits, version, behind) for commits in (True, False) for version in (1, 4, 5) for behind in (0, 1)]
 
 
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldReturnInvalidRequestWhenTransactionalIdIsEmpty",
+    "TransactionCoordinatorTest.shouldInitPidWithEpochZeroForNewTransactionalId",
+    "TransactionCoordinatorTest.shouldGenerateNewProducerIdIfNoStateAndProducerIdAndEpochProvided",
+    "TransactionCoordinatorTest.shouldIncrementEpochAndUpdateMetadataOnHandleInitPidWhenExistingEmptyTransaction",
+    "TransactionCoordinatorTest.shouldAbortTransactionOnHandleInitPidWhenExistingTransactionInOngoingState",
+    "TransactionCoordinatorTest.testInitProducerIdWithNoLastProducerData",
+    "TransactionCoordinatorTest.testFenceProducerWhenMappingExistsWithDifferentProducerId",
+    "TransactionCoordinatorTest.testInitProducerIdWithCurrentEpochProvided",
+    "TransactionCoordinatorTest.testInitProducerIdStaleCurrentEpochProvided",
+    "TransactionCoordinatorTest.shouldFailToAbortTransactionOnHandleInitPidWhenProducerEpochIsSmaller",
+    "TransactionStateManagerTest.testValidateTransactionTimeout",
+    "TransactionMetadataTest.testEpochBumpWithCurrentEpochProvided",
+    "TransactionMetadataTest.testAttemptedEpochBumpWithLastEpoch",
+    "TransactionMetadataTest.testAttemptedEpochBumpWithFencedEpoch",
+)
 def inits(script: Script) -> None:
     for version in range(6):
         script.init(version)
@@ -34,6 +50,12 @@ def inits(script: Script) -> None:
     script.init(4, name=script.name + "-unknown", producer_id=12345, epoch=7)
 
 
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldRespondWithInvalidPidMappingOnAddPartitionsToTransactionWhenTransactionalIdNotPresent",
+    "TransactionCoordinatorTest.shouldRespondWithInvalidRequestAddPartitionsToTransactionWhenTransactionalIdIsEmpty",
+    "TransactionCoordinatorTest.shouldRespondWithProducerFencedOnAddPartitionsWhenEpochsAreDifferent",
+    "TransactionCoordinatorTest.shouldRespondWithSuccessOnAddPartitionsWhenStateIsOngoing",
+)
 def additions(script: Script) -> None:
     script.add(name=script.name)  # an id that is not known
     script.init()
@@ -61,6 +83,16 @@ def _ends(script: Script, prepare: Callable[[], None]) -> None:
         script.describe()
 
 
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.TestEndTxnRequestWhenEmptyTransactionStateForAbortInV1",
+    "TransactionCoordinatorTest.TestEndTxnRequestWhenEmptyTransactionStateForAbortInV2",
+    "TransactionCoordinatorTest.TestEndTxnRequestWhenEmptyTransactionStateForCommitInV2",
+    "TransactionCoordinatorTest.shouldReplyWithInvalidPidMappingOnEndTxnWhenTxnIdDoesntExist",
+    "TransactionCoordinatorTest.shouldReplyWithInvalidPidMappingOnEndTxnWhenPidDoesntMatchMapped",
+    "TransactionCoordinatorTest.shouldRespondWithInvalidRequestOnEndTxnWhenTransactionalIdIsEmpty",
+    "TransactionCoordinatorTest.shouldReturnInvalidEpochOnEndTxnWhenEpochIsLarger",
+    "TransactionMetadataTest.testTransitFromEmptyToPrepareAbortInV2",
+)
 def ends_of_empty_ones(script: Script) -> None:
     _ends(script, lambda: None)
     script.end(name="")
@@ -71,10 +103,24 @@ def ends_of_empty_ones(script: Script) -> None:
     script.end(version=5, behind=-1)
 
 
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldReplyWithProducerFencedOnEndTxnWhenEpochIsNotSameAsTransaction",
+    "TransactionCoordinatorTest.shouldReturnInvalidEpochOnEndTxnWhenEpochIsSmaller",
+    "TransactionCoordinatorTest.shouldAppendPrepareCommitToLogOnEndTxnWhenStatusIsOngoingAndResultIsCommit",
+    "TransactionCoordinatorTest.shouldAppendPrepareAbortToLogOnEndTxnWhenStatusIsOngoingAndResultIsAbort",
+    "TransactionMetadataTest.testEpochBumpOnEndTxn",
+)
 def ends_of_open_ones(script: Script) -> None:
     _ends(script, script.add)
 
 
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.testEndTxnWhenStatusIsCompleteCommitAndResultIsCommitInV2",
+    "TransactionCoordinatorTest.testEndTxnRequestWhenStatusIsCompleteCommitAndResultIsAbortInV2",
+    "TransactionCoordinatorTest.shouldReturnInvalidTxnRequestOnEndTxnV2IfNotEndTxnV2Retry",
+    "TransactionMetadataTest.testTransitFromCompleteCommitToPrepareAbortInV2",
+    "TransactionsTest.testEmptyAbortAfterCommit",
+)
 def ends_after_a_commit(script: Script) -> None:
     def prepare() -> None:
         script.add()
@@ -83,6 +129,10 @@ def ends_after_a_commit(script: Script) -> None:
     _ends(script, prepare)
 
 
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldReturnOkOnEndTxnWhenStatusIsCompleteAbortAndResultIsAbortInV2",
+    "TransactionMetadataTest.testTransitFromCompleteAbortToPrepareAbortInV2",
+)
 def ends_after_an_abort(script: Script) -> None:
     def prepare() -> None:
         script.add()
@@ -91,6 +141,13 @@ def ends_after_an_abort(script: Script) -> None:
     _ends(script, prepare)
 
 
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.testEndTxnWhenStatusIsCompleteCommitAndResultIsCommitInV1",
+    "TransactionCoordinatorTest.testEndTxnWhenStatusIsCompleteAbortAndResultIsAbortInV1",
+    "TransactionCoordinatorTest.shouldReturnInvalidTxnRequestOnEndTxnRequestWhenStatusIsCompleteAbortAndResultIsNotAbort",
+    "TransactionCoordinatorTest.shouldReturnInvalidTxnRequestOnEndTxnRequestWhenStatusIsCompleteCommitAndResultIsNotCommit",
+    "TransactionCoordinatorTest.testEndTxnRequestWhenStatusIsCompleteCommitAndResultIsAbortInV1",
+)
 def ends_after_an_old_clients_end(script: Script) -> None:
     for commits in (True, False):
         for again, version in [(True, 4), (False, 4), (True, 1), (False, 0), (True, 5), (False, 5)]:
@@ -100,6 +157,7 @@ def ends_after_an_old_clients_end(script: Script) -> None:
             script.end(commits=again, version=version)
 
 
+@pytest.mark.conformance("TransactionsTest.testFencingOnSend")
 def records(script: Script) -> None:
     script.init()
     for version in (3, 9, 10, 11):
@@ -149,6 +207,10 @@ def first_sequences(script: Script) -> None:
         script.describe_producers()
 
 
+@pytest.mark.conformance(
+    "TransactionsTest.testOffsetMetadataInSendOffsetsToTransaction",
+    "TransactionsTest.testFencingOnSendOffsets",
+)
 def offsets(script: Script) -> None:
     group = script.name
     script.init()
@@ -172,6 +234,12 @@ def offsets(script: Script) -> None:
     script.describe()
 
 
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.testDescribeTransactions",
+    "TransactionStateManagerTest.testListTransactionsFiltering",
+    "TransactionStateManagerTest.testListTransactionsFilteringWithInvalidPattern",
+    "TransactionMetadataTest.testTransactionStateIdAndNameMapping",
+)
 def lists(script: Script) -> None:
     script.describe()
     script.init()

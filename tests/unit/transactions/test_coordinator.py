@@ -12,7 +12,8 @@ from ottla.coordinator.coordinator import AppendFailed, FinishLoading, Resign
 from ottla.coordinator.loading import CheckedBatches
 from ottla.metadata.topics import TRANSACTION_STATE
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.model import TopicPartition
+from ottla.protocol.model import Record, TopicPartition
+from ottla.protocol.records import batch as batch_of_records
 from ottla.protocol.records.batch import frame_batch
 from ottla.transactions.commands import (
     AbortTimedOut,
@@ -21,7 +22,9 @@ from ottla.transactions.commands import (
     DescribeTransaction,
     EndTxn,
     InitProducerId,
+    ListTransactions,
     MarkersDue,
+    VerifyPartitions,
 )
 from ottla.transactions.coordinator import EXHAUSTED_EPOCH, NEVER_MS, TransactionCoordinator, TransactionSettings
 from ottla.transactions.records import TransactionRecord, TransactionReducer, encode_records
@@ -105,11 +108,11 @@ class Shell:
         return self.run(EndTxn(reply_to=1, transactional_id=name, commits=commits, bumps_epoch=bumps_epoch, **named))
 
     def complete(self) -> None:
-        """All markers are written."""
-        due, self.due = self.due, []
-        for each in due:
+        """All markers are written; what cannot be completed now stays due."""
+        for each in self.due:
             named = {"producer_id": each.producer_id, "producer_epoch": each.producer_epoch}
             self.run(CompleteTransaction(transactional_id=each.transactional_id, **named))
+        self.due = [each for each in self.due if self.coordinator.is_ending(each)]
 
     def state(self, name: str = "x") -> Any:
         return self.run(DescribeTransaction(reply_to=1, transactional_id=name))
@@ -130,6 +133,17 @@ def with_epoch(shell: Shell, epoch: int) -> Any:
     return replace(producer, producer_epoch=epoch)
 
 
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldAppendNewMetadataToLogOnAddPartitionsWhenPartitionsAdded",
+    "TransactionCoordinatorTest.shouldRespondWithErrorsNoneOnAddPartitionWhenNoErrorsAndPartitionsTheSame",
+    "TransactionCoordinatorTest.shouldRespondWithSuccessOnAddPartitionsWhenStateIsCompleteCommit",
+    "TransactionCoordinatorTest.shouldRespondWithConcurrentTransactionsOnAddPartitionsWhenStateIsPrepareCommit",
+    "TransactionCoordinatorTest.shouldWaitForCommitToCompleteOnHandleInitPidAndExistingTransactionInPrepareCommitState",
+    "TransactionCoordinatorTest.shouldReturnConcurrentTransactionsOnEndTxnRequestWhenStatusIsPrepareCommit",
+    "TransactionStateManagerTest.testCompleteTransitionWhenAppendSucceeded",
+    "TransactionStateManagerTest.testAddGetPids",
+    "TransactionMetadataTest.testInitializeEpoch",
+)
 def test_a_transaction(shell: Shell) -> None:
     producer = shell.init()
     assert (producer.producer_id, producer.producer_epoch) == (0, 0)
@@ -149,6 +163,13 @@ def test_a_transaction(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("commits", [True, False])
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldReturnConcurrentTxnOnAddPartitionsIfEndTxnV2EpochOverflowAndNotComplete",
+    "TransactionCoordinatorTest.shouldReturnOkOnEndTxnV2IfEndTxnV2RetryEpochOverflow",
+    "TransactionStateManagerTest.shouldWriteTxnMarkersForTransactionInPreparedCommitState",
+    "TransactionStateManagerTest.shouldWriteTxnMarkersForTransactionInPreparedAbortState",
+    "TransactionMetadataTest.testEpochBumpOnEndTxnOverflow",
+)
 def test_the_last_epoch_ends_a_transaction_and_the_producer_goes_on_with_a_new_id(shell: Shell, commits: bool) -> None:
     producer = with_epoch(shell, EXHAUSTED_EPOCH)
     shell.add(producer)
@@ -163,6 +184,12 @@ def test_the_last_epoch_ends_a_transaction_and_the_producer_goes_on_with_a_new_i
     assert shell.add(ended) is ErrorCode.NONE
 
 
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldGenerateNewProducerIdIfEpochsExhausted",
+    "TransactionCoordinatorTest.shouldGenerateNewProducerIdIfEpochsExhaustedV2",
+    "TransactionCoordinatorTest.testRetryInitProducerIdAfterProducerIdRotation",
+    "TransactionMetadataTest.testRotateProducerId",
+)
 def test_a_producer_without_epochs_gets_a_new_id_when_it_begins(shell: Shell) -> None:
     producer = with_epoch(shell, EXHAUSTED_EPOCH)
     known = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
@@ -172,6 +199,10 @@ def test_a_producer_without_epochs_gets_a_new_id_when_it_begins(shell: Shell) ->
     assert (repeated.producer_id, repeated.producer_epoch) == (1, 0)
 
 
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldAbortExpiredTransactionsInOngoingStateAndBumpEpoch",
+    "TransactionStateManagerTest.shouldOnlyConsiderTransactionsInTheOngoingStateToAbort",
+)
 def test_a_timeout_is_counted_from_the_first_partition_and_fences(shell: Shell) -> None:
     producer, patient = shell.init(timeout_ms=1_000), shell.init("y", timeout_ms=2_000)
     shell.add(producer)
@@ -210,6 +241,10 @@ def test_what_never_times_out() -> None:
     assert not shell.due
 
 
+@pytest.mark.conformance(
+    "TransactionStateManagerTest.shouldRemoveEmptyExpiredTransactionalIds",
+    "TransactionStateManagerTest.shouldNotRemoveOngoingTransactionalIds",
+)
 def test_ids_without_use_are_forgotten() -> None:
     shell = Shell(id_expiration_ms=10 * HOUR_MS)
     open_one = shell.init("open", timeout_ms=900_000)
@@ -234,6 +269,11 @@ def test_ids_without_use_are_forgotten() -> None:
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ],
 )
+@pytest.mark.conformance(
+    "TransactionStateManagerTest.testAppendFailToCoordinatorNotAvailableError",
+    "TransactionStateManagerTest.testAppendFailToNotCoordinatorError",
+    "TransactionStateManagerTest.testAppendFailToUnknownError",
+)
 def test_a_failed_append_changes_nothing(shell: Shell, failed: ErrorCode, said: ErrorCode) -> None:
     producer = shell.init()
     shell.add(producer)
@@ -244,6 +284,11 @@ def test_a_failed_append_changes_nothing(shell: Shell, failed: ErrorCode, said: 
     assert shell.end(producer).error is ErrorCode.NONE
 
 
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldRespondWithNotCoordinatorOnInitPidWhenNotCoordinator",
+    "TransactionCoordinatorTest.shouldRemoveTransactionsForPartitionOnEmigration",
+    "TransactionCoordinatorTest.testDescribeTransactionsWhileCoordinatorLoading",
+)
 def test_one_that_does_not_serve(shell: Shell) -> None:
     shell.run(Resign())
     assert shell.init().error is ErrorCode.NOT_COORDINATOR
@@ -298,3 +343,257 @@ def test_whatever_happens(steps: list[tuple[str, bool, bool]]) -> None:
         is_prepared = state.state in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
         assert is_prepared == bool(shell.due), state
         assert not is_prepared or shell.due[-1].partitions == state.partitions
+
+
+@pytest.mark.conformance(
+    "TransactionMetadataTest.testTolerateUpdateTimeShiftDuringEpochBump",
+    "TransactionMetadataTest.testTolerateTimeShiftDuringAddPartitions",
+    "TransactionMetadataTest.testTolerateTimeShiftDuringPrepareCommit",
+    "TransactionMetadataTest.testTolerateTimeShiftDuringPrepareAbort",
+    "TransactionMetadataTest.testTolerateTimeShiftDuringCompleteCommit",
+    "TransactionMetadataTest.testTolerateTimeShiftDuringCompleteAbort",
+    "TransactionCoordinatorTest.shouldRespondWithSuccessOnAddPartitionsWhenStateIsCompleteAbort",
+    "TransactionCoordinatorTest.shouldIncrementEpochAndUpdateMetadataOnHandleInitPidWhenExistingCompleteTransaction",
+    "TransactionCoordinatorTest.shouldIncrementEpochAndUpdateMetadataOnHandleInitPidWhenExistingCompleteCommitTransaction",
+    "TransactionMetadataTest.testNormalEpochBump",
+)
+def test_the_clock_may_step_back(shell: Shell) -> None:
+    producer = shell.init()
+    for commits in (True, False):
+        shell.now_ms -= 100
+        assert shell.add(producer) is ErrorCode.NONE
+        shell.now_ms -= 100
+        producer = shell.end(producer, commits=commits)
+        shell.now_ms -= 100
+        shell.complete()
+        assert shell.state().state is (State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT)
+        shell.now_ms -= 100
+        producer = shell.init()
+        assert (shell.state().state, shell.state().last_update_ms) == (State.EMPTY, shell.now_ms)
+
+
+@pytest.mark.conformance(
+    "TransactionStateManagerTest.shouldNotRemoveExpiredTransactionalIdsIfLogAppendFails",
+    "TransactionStateManagerTest.shouldNotRemovePrepareAbortTransactionalIds",
+    "TransactionStateManagerTest.shouldNotRemovePrepareCommitTransactionalIds",
+    "TransactionStateManagerTest.shouldRemoveCompleteCommitExpiredTransactionalIds",
+    "TransactionStateManagerTest.shouldRemoveCompleteAbortExpiredTransactionalIds",
+    "TransactionStateManagerTest.testTransactionalExpirationWithOfflineLogDir",
+)
+def test_ids_stay_while_the_log_takes_no_tombstones_and_while_an_end_is_not_complete() -> None:
+    shell = Shell(id_expiration_ms=HOUR_MS)
+    shell.init()
+    for name, commits in (("committing", True), ("aborting", False)):
+        producer = shell.init(name)
+        shell.add(producer, name=name)
+        shell.end(producer, commits=commits, name=name)
+    shell.now_ms += 2 * HOUR_MS
+    shell.error = ErrorCode.KAFKA_STORAGE_ERROR
+    shell.fire_timers()
+    assert shell.state().error is ErrorCode.NONE
+    shell.now_ms += 2 * HOUR_MS
+    shell.load()
+    shell.now_ms += 2 * HOUR_MS
+    shell.fire_timers()
+    assert shell.state().error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert (shell.state("committing").state, shell.state("aborting").state) == (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+    shell.complete()
+    shell.now_ms += 2 * HOUR_MS
+    shell.fire_timers()
+    assert {shell.state(name).error for name in ("committing", "aborting")} == {ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}
+
+
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldNotBumpEpochWhenAbortingExpiredTransactionIfAppendToLogFails",
+    "TransactionCoordinatorTest.testTV2AllowsEpochReBumpingAfterFailedWrite",
+)
+def test_a_timeout_that_cannot_be_written_fences_only_once(shell: Shell) -> None:
+    shell.add(shell.init(timeout_ms=1_000))
+    shell.now_ms += 2_000
+    for _ in range(3):
+        shell.error = ErrorCode.KAFKA_STORAGE_ERROR
+        shell.run(AbortTimedOut())
+        assert (shell.state().state, shell.state().producer_epoch) == (State.ONGOING, 0)
+    shell.run(AbortTimedOut())
+    assert (shell.state().state, shell.state().producer_epoch) == (State.PREPARE_ABORT, 1)
+
+
+@pytest.mark.parametrize("late", ["abort", "init", "nothing"])
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldHandleTimeoutAtEpochOverflowBoundaryCorrectlyTV2",
+    "TransactionCoordinatorTest.shouldHandleTimeoutAtEpochOverflowBoundaryCorrectlyAndLateClientAbortRequestTV2",
+    "TransactionCoordinatorTest.shouldHandleTimeoutAtEpochOverflowBoundaryCorrectlyAndRetryInitProducerIdTV2",
+    "TransactionsTest.testRecoveryFromEpochOverflow",
+)
+def test_a_timeout_at_the_last_epoch_gives_the_producer_a_new_id(shell: Shell, late: str) -> None:
+    producer = with_epoch(shell, EXHAUSTED_EPOCH)
+    shell.add(producer, bumps_epoch=True)
+    shell.now_ms += 61_000
+    shell.run(AbortTimedOut())
+    assert (shell.due[0].producer_id, shell.due[0].producer_epoch) == (0, EXHAUSTED_EPOCH + 1)
+    shell.complete()
+    assert (shell.state().producer_id, shell.state().producer_epoch) == (1, 0)
+    if late == "abort":
+        answer = shell.end(producer, commits=False)
+        assert (answer.error, answer.producer_id, answer.producer_epoch) == (ErrorCode.NONE, 1, 0)
+    elif late == "init":
+        answer = shell.init(producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)
+        assert (answer.error, answer.producer_id) == (ErrorCode.NONE, 1)
+    else:
+        assert shell.end(producer, commits=True).error is ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldRotateProducerIdWhenInitPidFencesOngoingTxnAtEpochOverflowBoundaryTV2",
+    "TransactionCoordinatorTest.shouldUseLastEpochToFenceWhenEpochsAreExhausted",
+    "TransactionCoordinatorTest.shouldNotCauseEpochOverflowWhenInitPidDuringOngoingTxnV2",
+    "TransactionMetadataTest.testFenceProducerAfterEpochsExhausted",
+)
+def test_a_predecessor_is_fenced_at_its_last_epoch_and_the_next_one_gets_a_new_id(shell: Shell) -> None:
+    shell.add(with_epoch(shell, EXHAUSTED_EPOCH))
+    assert shell.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert (shell.due[0].producer_id, shell.due[0].producer_epoch) == (0, EXHAUSTED_EPOCH + 1)
+    shell.complete()
+    begun = shell.init()
+    assert (begun.error, begun.producer_id, begun.producer_epoch) == (ErrorCode.NONE, 1, 1)
+
+
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldWaitForCommitToCompleteOnHandleInitPidAndExistingTransactionInPrepareAbortState",
+    "TransactionCoordinatorTest.shouldRespondWithConcurrentTransactionOnAddPartitionsWhenStateIsPrepareAbort",
+    "TransactionCoordinatorTest.shouldReturnInvalidTxnRequestOnEndTxnRequestWhenStatusIsPrepareAbort",
+    "TransactionCoordinatorTest.shouldNotBumpEpochWithPendingTransaction",
+    "TransactionCoordinatorTest.shouldNotAbortExpiredTransactionsThatHaveAPendingStateTransition",
+    "TransactionMarkerChannelManagerTest.shouldOnlyWriteTxnCompletionOnce",
+    "TransactionMetadataTest.testRotateProducerIdInPrepareAbortState",
+    "TransactionMetadataTest.testRotateProducerIdInPrepareCommitState",
+)
+@pytest.mark.parametrize("commits", [True, False])
+@pytest.mark.parametrize("epoch", [0, EXHAUSTED_EPOCH - 1])
+def test_while_an_end_is_carried_out_nothing_else_is_done(shell: Shell, commits: bool, epoch: int) -> None:
+    producer = with_epoch(shell, epoch)
+    shell.add(producer)
+    ended = shell.end(producer, commits=commits, bumps_epoch=False)
+    assert ended.producer_epoch == epoch
+    shell.now_ms += HOUR_MS
+    written = len(shell.records)
+    shell.run(AbortTimedOut())
+    for again in (True, False):
+        for bumps_epoch in (True, False):
+            assert shell.end(producer, commits=again, bumps_epoch=bumps_epoch).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    known = {"producer_id": producer.producer_id, "producer_epoch": epoch}
+    assert shell.init().error is shell.init(**known).error is shell.add(producer) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert (len(shell.records), len(shell.due)) == (written, 1)
+    due = list(shell.due)
+    shell.complete()
+    assert len(shell.records) == written + 1
+    shell.due = due
+    shell.complete()
+    assert len(shell.records) == written + 1, "once"
+
+
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.testVerifyPartitionHandling",
+    "TransactionCoordinatorTest.shouldRespondWithErrorsNoneOnAddPartitionWhenOngoingVerifyOnlyAndPartitionsTheSame",
+    "TransactionCoordinatorTest.shouldRespondWithInvalidTxnStateWhenVerifyOnlyAndPartitionNotPresent",
+)
+def test_verification(shell: Shell) -> None:
+    def verify(name: str = "x", producer_id: int = 0, producer_epoch: int = 0) -> tuple[ErrorCode, set[TopicPartition]]:
+        named = {"producer_id": producer_id, "producer_epoch": producer_epoch, "partitions": (A, B)}
+        result = shell.run(VerifyPartitions(reply_to=1, transactional_id=name, **named))
+        return result.error, set(result.missing)
+
+    producer = shell.init()
+    assert verify("unknown") == (ErrorCode.INVALID_PRODUCER_ID_MAPPING, set())
+    assert verify() == (ErrorCode.NONE, {A, B})
+    shell.add(producer, A)
+    assert verify() == (ErrorCode.NONE, {B})
+    assert verify(producer_id=7, producer_epoch=9) == (ErrorCode.INVALID_PRODUCER_ID_MAPPING, set())
+    assert verify(producer_epoch=9) == (ErrorCode.PRODUCER_FENCED, set())
+    shell.end(producer, bumps_epoch=False)
+    assert verify() == (ErrorCode.CONCURRENT_TRANSACTIONS, set())
+    shell.complete()
+    assert verify() == (ErrorCode.NONE, {A, B})
+
+
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldRespondWithCoordinatorLoadInProgressOnInitPidWhenCoordinatorLoading",
+    "TransactionCoordinatorTest.shouldRespondWithCoordinatorLoadInProgressOnAddPartitionsWhenCoordinatorLoading",
+    "TransactionCoordinatorTest.shouldRespondWithNotCoordinatorOnAddPartitionsWhenNotCoordinator",
+    "TransactionCoordinatorTest.shouldRespondWithNotCoordinatorOnEndTxnWhenIsNotCoordinatorForId",
+    "TransactionCoordinatorTest.shouldRespondWithCoordinatorLoadInProgressOnEndTxnWhenCoordinatorIsLoading",
+    "TransactionCoordinatorTest.testDescribeTransactionsWithEmptyTransactionalId",
+    "TransactionStateManagerTest.shouldReturnNotCoordinatorErrorIfTransactionIdPartitionNotOwned",
+    "TransactionStateManagerTest.testListTransactionsWithCoordinatorLoadingInProgress",
+)
+def test_what_one_that_does_not_serve_says(shell: Shell) -> None:
+    named = {"transactional_id": "x", "producer_id": 0, "producer_epoch": 0}
+    commands: list[Any] = [
+        InitProducerId(reply_to=1, transactional_id="x", timeout_ms=1),
+        AddPartitions(reply_to=1, partitions=(A,), **named),
+        EndTxn(reply_to=1, commits=True, bumps_epoch=False, **named),
+        DescribeTransaction(reply_to=1, transactional_id="x"),
+        ListTransactions(reply_to=1),
+    ]
+    loading = TransactionCoordinator(shell.settings, shell.ids)
+    shell.run(Resign())
+    for coordinator, error in ((loading, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), (shell.coordinator, ErrorCode.NOT_COORDINATOR)):
+        assert {coordinator.handle(each, now_ms=0).replies[0].result.error for each in commands} == {error}
+    nameless = DescribeTransaction(reply_to=1, transactional_id="")
+    assert loading.handle(nameless, now_ms=0).replies[0].result.error is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.testInitProducerIdWithInvalidEpochAfterProducerIdRotation",
+    "TransactionMetadataTest.testBumpEpochNotAllowedIfEpochsExhausted",
+    "TransactionMetadataTest.testTolerateUpdateTimeResetDuringProducerIdRotation",
+)
+def test_an_old_epoch_of_the_id_before_is_fenced(shell: Shell) -> None:
+    producer = with_epoch(shell, EXHAUSTED_EPOCH)
+    shell.now_ms -= 100
+    assert shell.init(producer_id=producer.producer_id, producer_epoch=EXHAUSTED_EPOCH).producer_id == 1
+    stale = shell.init(producer_id=producer.producer_id, producer_epoch=EXHAUSTED_EPOCH - 1)
+    assert stale.error is ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.conformance(
+    "TransactionCoordinatorTest.shouldNotRepeatedlyBumpEpochDueToInitPidDuringOngoingTxnIfAppendToLogFails",
+    "TransactionsTest.testFailureToFenceEpoch",
+)
+def test_a_fence_that_cannot_be_written_changes_nothing(shell: Shell) -> None:
+    shell.add(shell.init())
+    for _ in range(3):
+        shell.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert shell.init().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert (shell.state().state, shell.state().producer_epoch) == (State.ONGOING, 0)
+    assert shell.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
+    shell.complete()
+    assert shell.init().producer_epoch == 2
+
+
+@pytest.mark.conformance(
+    "TransactionStateManagerTest.testTransactionExpirationShouldRespectBatchSize",
+    "TransactionStateManagerTest.testTransactionalExpirationWithTooSmallBatchSize",
+)
+def test_many_ids_are_forgotten_in_several_steps() -> None:
+    shell = Shell(id_expiration_ms=HOUR_MS)
+    for number in range(250):
+        shell.init(f"x{number}")
+    shell.now_ms += 2 * HOUR_MS
+    forgotten = []
+    while (due_ms := shell.coordinator.next_deadline_ms()) is not None and due_ms <= shell.now_ms:
+        before = len(shell.records)
+        shell._store(shell.coordinator.fire_timers(now_ms=shell.now_ms))
+        forgotten.append(len(shell.records) - before)
+    assert forgotten == [100, 100, 50]
+
+
+@pytest.mark.conformance("TransactionStateManagerTest.testIgnoreUnknownRecordType")
+def test_records_of_other_types_are_counted() -> None:
+    reducer = TransactionReducer()
+    batch, _ = frame_batch(
+        bytes(batch_of_records.encode_records([Record(0, 0, b"\0\x09x", b"\0\0")], base_offset=0, base_timestamp_ms=0)), 1, timestamp_ms=0
+    )
+    reducer.apply(CheckedBatches(batch), skipped=frozenset(), from_offset=0)
+    loaded = reducer.finish()
+    assert (loaded.replayed, loaded.unknown, loaded.problems) == ({}, 1, ())

@@ -18,6 +18,7 @@ def ask(api, version: int = 4, transactional_id: str | None = None, producer_id:
 
 
 @pytest.mark.parametrize("version", range(6))
+@pytest.mark.conformance("TransactionCoordinatorTest.shouldAcceptInitPidAndReturnNextPidWhenTransactionalIdIsNull")
 def test_every_version_gives_new_ids(api, version: int) -> None:
     first, second = ask(api, version), ask(api, version)
     assert (first.error_code, first.producer_epoch, second.producer_id) == (0, 0, first.producer_id + 1)

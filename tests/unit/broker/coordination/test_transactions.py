@@ -46,6 +46,7 @@ def fetched(run: Script, partition: int = 0, isolation_level: int = 1) -> tuple[
 
 
 @pytest.mark.parametrize("commits", [True, False])
+@pytest.mark.conformance("TransactionStateManagerTest.testLoadAndRemoveTransactionsForPartition")
 def test_an_open_transaction_goes_on_after_a_restart(tmp_path: Path, commits: bool) -> None:
     with Broker(data_dir=tmp_path) as broker:
         run = script(broker)
@@ -110,6 +111,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_also_after_a_restart(tmp_p
         run.client.close()
 
 
+@pytest.mark.conformance("TransactionMarkerChannelManagerTest.shouldSkipSendMarkersWhenLeaderNotFound")
 def test_a_deleted_topic_keeps_no_transaction_from_its_end() -> None:
     with Broker() as broker:
         run = script(broker)
@@ -142,6 +144,11 @@ def test_partitions_that_do_not_exist_and_internal_topics_keep_no_transaction_fr
         run.client.close()
 
 
+@pytest.mark.conformance(
+    "TransactionStateManagerTest.testSuccessfulReimmigration",
+    "TransactionMarkerChannelManagerTest.shouldRemoveMarkersForTxnPartitionWhenPartitionEmigrated",
+    "TransactionMarkerChannelManagerTest.shouldNotLoseTxnCompletionAfterLoad",
+)
 def test_coordinators_and_partitions_change_their_brokers(tmp_path: Path) -> None:
     with Cluster(brokers=2, data_dir=tmp_path) as cluster:
         run = script(cluster)
@@ -239,6 +246,10 @@ def test_a_marker_that_is_refused_keeps_no_other_transaction_from_its_end() -> N
             run.client.close()
 
 
+@pytest.mark.conformance(
+    "TransactionMarkerChannelManagerTest.shouldRetryAppendToLogOnEndTxnWhenCoordinatorNotAvailableError",
+    "TransactionMarkerChannelManagerTest.shouldCompleteAppendToLogOnEndTxnWhenSendMarkersSucceed",
+)
 def test_an_end_whose_last_record_cannot_be_written_is_completed_later(monkeypatch: pytest.MonkeyPatch) -> None:
     appends: list[int] = []
     original = Partition.append_framed
