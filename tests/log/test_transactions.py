@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
+from ottla.log import producer_state
 from ottla.log.append import Appended
 from ottla.log.durability import Durability
 from ottla.log.file_system import Files, MemoryFiles
@@ -378,3 +379,29 @@ def test_a_last_batch_without_a_sequence_survives_the_snapshot() -> None:
     found = ProducerStates.decode(states.encode())
     assert found is not None
     assert found.ends() == {11: ProducerEnd(0, 42)}
+
+
+def test_batches_that_did_not_begin_their_transaction() -> None:
+    def see(first_sequence: int, epoch: int = 0, *, bumps_epoch: bool = False) -> tuple[int, bool]:
+        return states.see_unverified(7, epoch, first_sequence, bumps_epoch=bumps_epoch)
+
+    states = ProducerStates()
+    assert [see(5), see(7), see(3), see(4)] == [(5, False), (5, False), (3, False), (3, False)]
+    assert see(9, epoch=1, bumps_epoch=True) == (9, False), "a new epoch begins again; the kind of client is that of the first batch"
+    states.note(transactional(0))
+    assert see(6, epoch=1, bumps_epoch=True) == (6, True), "forgotten with the first that is appended"
+    states.forget_unverified(7, 1, is_bumped=True)
+    assert see(8, epoch=1) == (6, True), "a marker of the transaction before does not forget what came for the next one"
+    states.forget_unverified(7, 2, is_bumped=True)
+    assert see(8, epoch=2) == (8, False)
+    states.forget_unverified(7, 2, is_bumped=False)
+    assert see(9, epoch=2) == (9, False)
+
+
+def test_so_many_producers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state, "UNVERIFIED_MAX", 3)
+    states = ProducerStates()
+    for producer_id in (1, 2, 3, 4):
+        states.see_unverified(producer_id, 0, 5, bumps_epoch=False)
+    assert states.see_unverified(4, 0, 9, bumps_epoch=False).lowest_sequence == 5
+    assert states.see_unverified(1, 0, 9, bumps_epoch=False).lowest_sequence == 9

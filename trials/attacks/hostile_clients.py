@@ -175,6 +175,23 @@ def pipelined_requests(target: Target) -> int:
     return target.pipeline(target.frame(ApiKey.API_VERSIONS, 0), target.count(50_000), connections=20)
 
 
+def transactional_ids(target: Target) -> int:
+    """50,000 transactional ids that are used once, and their zombies: each asks for an epoch, and ends what it never began."""
+    names = [target.name("transactional") for _ in range(target.count(50_000))]
+    with target.client() as client:
+        client.call(ApiKey.FIND_COORDINATOR, 4, key_type=1, coordinator_keys=names[:1])
+    known = {"producer_id": 1 << 40, "producer_epoch": 7}
+    frames = [
+        frame
+        for name in names
+        for frame in (
+            target.frame(ApiKey.INIT_PRODUCER_ID, 4, transactional_id=name, transaction_timeout=60_000),
+            target.frame(ApiKey.END_TXN, 4, transactional_id=name, committed=True, **known),
+        )
+    ]
+    return target.send(frames)
+
+
 def creation_by_metadata(target: Target) -> int:
     """Metadata that has 15,000 topics created."""
     topics = [{"name": target.name("auto")} for _ in range(target.count(15_000))]

@@ -34,8 +34,8 @@ from ottla.protocol.wire.primitives import Writer
 from ottla.testing.raw_client import RawClient, build_request
 from tests.support.kit.faulty_files import FaultyFiles
 from tests.support.kit.sessions import client_session, listen
-from trials.exactly_once.broken_coordinators import BROKEN
 from trials.harness.runs import Outcome, Results, add_seed_option
+from trials.simulation.broken_coordinators import BROKEN
 
 NAME = "transactions"
 STEPS: Final = 40

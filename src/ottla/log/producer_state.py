@@ -57,6 +57,16 @@ class ProducerEntry:
         self.transaction_first_offset = -1
 
 
+class Unverified(NamedTuple):
+    """Batches of a producer that came and did not begin its transaction: none may be appended with a sequence above the lowest.
+
+    It would overtake one that was refused and comes again. `bumps_epoch`: the first of them was of a client of KIP-890.
+    """
+
+    lowest_sequence: int
+    bumps_epoch: bool
+
+
 class SequenceRefused(NamedTuple):
     """Why a batch does not follow on what its producer appended."""
 
@@ -77,8 +87,8 @@ class ProducerStates:
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
         self._open: dict[int, int] = {}
-        self._unverified: dict[int, tuple[int, int]] = {}
-        """Epoch and lowest sequence of producers that sent records, of which none began their transaction here yet."""
+        self._unverified: dict[int, tuple[int, Unverified]] = {}
+        """By producer, whose records came and did not begin a transaction here yet: the epoch, and what is known of them."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -126,20 +136,18 @@ class ProducerStates:
             f" {header.producer_epoch}), {current_last} (current end sequence number, epoch {entry.epoch})",
         )
 
-    def see_unverified(self, producer_id: int, epoch: int, first_sequence: int) -> int:
-        """Note a batch that would begin a transaction; the lowest sequence of those that came for it (Kafka: `VerificationStateEntry`).
-
-        A batch with a higher one must not be appended: it would overtake one that was refused and comes again.
-        """
-        known_epoch, lowest = self._unverified.pop(producer_id, (epoch, first_sequence))
+    def see_unverified(self, producer_id: int, epoch: int, first_sequence: int, *, bumps_epoch: bool) -> "Unverified":
+        """Note a batch that would begin a transaction; what is known of those that came for it (Kafka: `VerificationStateEntry`)."""
+        known_epoch, (lowest, bumps_epoch) = self._unverified.pop(producer_id, (epoch, Unverified(first_sequence, bumps_epoch)))
         if epoch > known_epoch:
             known_epoch, lowest = epoch, first_sequence
         elif epoch == known_epoch:
             lowest = min(lowest, first_sequence)
         if len(self._unverified) >= UNVERIFIED_MAX:
             del self._unverified[next(iter(self._unverified))]
-        self._unverified[producer_id] = (known_epoch, lowest)
-        return lowest
+        seen = Unverified(lowest, bumps_epoch)
+        self._unverified[producer_id] = (known_epoch, seen)
+        return seen
 
     def forget_unverified(self, producer_id: int, marker_epoch: int, *, is_bumped: bool) -> None:
         """A marker is appended: what came before it is no longer expected, unless it is of the next transaction already."""

@@ -87,13 +87,20 @@ class Script:
 
         def ask() -> int:
             answer = self.client.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, **fields)
-            codes[:] = [
-                int(part.partition_error_code) for each in answer.results_by_topic_v3_and_below for part in each.results_by_partition
-            ]
+            codes[:] = self._codes(answer.results_by_topic_v3_and_below)
             return codes[0]
 
         self.settled("AddPartitionsToTxn", ask)
         self.said.append(("add", *codes))
+
+    def _codes(self, topics: Sequence[Any]) -> list[int]:
+        """Those of the script's own topic last, by partition: Apache Kafka's are in the order of a hash map."""
+        found = [
+            (each.name == self.topic, part.partition_index, int(part.partition_error_code))
+            for each in topics
+            for part in each.results_by_partition
+        ]
+        return [code for *_, code in sorted(found)]
 
     def add_offsets(self, version: int = 3, group: str = "g") -> None:
         fields = {"transactional_id": self.name, "producer_id": self.id, "producer_epoch": self.epoch, "group_id": group}
@@ -226,7 +233,7 @@ class Script:
         def ask() -> int:
             transactions = [{"transactional_id": self.name, "topics": topics, **named}]
             (answer,) = self.client.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, transactions=transactions).results_by_transaction
-            codes[:] = [int(part.partition_error_code) for each in answer.topic_results for part in each.results_by_partition]
+            codes[:] = self._codes(answer.topic_results)
             return codes[0]
 
         self.settled("AddPartitionsToTxn", ask)

@@ -17,7 +17,6 @@ from ottla.security.access import Operation, ResourceType
 from ottla.transactions.commands import AddPartitions, PartitionsResult, Result, VerifyPartitions
 
 _FIRST_VERSION_OF_BROKERS = 4
-_FIRST_VERSION_WITH_ABORTABLE = 5
 
 
 def handle(request: Request, *, cluster_metadata: ClusterMetadata, transactions: TransactionRouter) -> None:
@@ -89,7 +88,7 @@ def _answer_brokers(request: Request, transactions: TransactionRouter) -> None:
         assert isinstance(result, PartitionsResult)
         results[number] = result
         if len(results) == len(asked):
-            answers = [_transaction(request.version, each, results[number]) for number, each in enumerate(asked)]
+            answers = [_transaction(each, results[number]) for number, each in enumerate(asked)]
             request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": ErrorCode.NONE, "results_by_transaction": answers})
 
     for number, each in enumerate(asked):
@@ -105,16 +104,16 @@ def _answer_brokers(request: Request, transactions: TransactionRouter) -> None:
         request.reply({"throttle_time": NO_THROTTLE_MS, "error_code": ErrorCode.NONE, "results_by_transaction": ()})
 
 
-def _transaction(version: int, asked: Any, result: PartitionsResult) -> dict[str, Any]:
-    knows_abortable = version >= _FIRST_VERSION_WITH_ABORTABLE
-    missing = ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE
+def _transaction(asked: Any, result: PartitionsResult) -> dict[str, Any]:
     topics = [
         {
             "name": topic.name,
             "results_by_partition": [
                 {
                     "partition_index": number,
-                    "partition_error_code": missing if TopicPartition(topic.name, number) in result.missing else result.error,
+                    "partition_error_code": (
+                        ErrorCode.TRANSACTION_ABORTABLE if TopicPartition(topic.name, number) in result.missing else result.error
+                    ),
                 }
                 for number in topic.partitions
             ],

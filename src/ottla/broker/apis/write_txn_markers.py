@@ -24,6 +24,9 @@ _VERSION_WITH_BUMP = 2
 def handle(request: Request, *, clock: Callable[[], int], groups: GroupRouter, node: Node, partition_opening: PartitionOpening) -> None:
     """Write each marker to each of its partitions, and answer when all are written."""
     markers = request.message.markers
+    if any(marker.producer_id < 0 or marker.producer_epoch < 0 for marker in markers):
+        _refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # no batch can have them; Kafka's exception is the answer for all
+        return
     named = ((topic.name, number) for marker in markers for topic in marker.topics for number in topic.partition_indexes)
 
     def answer() -> Any:

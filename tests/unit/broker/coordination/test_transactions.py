@@ -186,6 +186,10 @@ def test_an_administrator_ends_what_no_coordinator_knows() -> None:
         answer = run.client.call(ApiKey.WRITE_TXN_MARKERS, 1, markers=[{**marker, "topics": [topic]}])
         assert [int(part.error_code) for part in answer.markers[0].topics[0].partitions] == [0, 3]
         assert fetched(run)[1:] == (2, 2)
+        for impossible in ({"producer_id": -1}, {"producer_epoch": -1}):
+            answer = run.client.call(ApiKey.WRITE_TXN_MARKERS, 1, markers=[{**marker, **impossible, "topics": [topic]}])
+            assert [int(part.error_code) for part in answer.markers[0].topics[0].partitions] == [-1, -1]
+        assert fetched(run)[1:] == (2, 2)
         run.client.close()
 
 

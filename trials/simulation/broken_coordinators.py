@@ -1,4 +1,4 @@
-"""Coordinators that are broken on purpose, in the process of the trial: what the oracle must find."""
+"""Coordinators of transactions that are broken on purpose, in this process: what an oracle must find."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +10,6 @@ from ottla.broker.coordination import transactions
 from ottla.broker.coordination.producer_transactions import ProducerTransaction
 from ottla.broker.coordination.transactions import TransactionMarkers
 from ottla.coordinator.effects import Producer
-from ottla.groups.classic.group import ClassicGroup
 from ottla.groups.coordinator import GroupCoordinator
 from ottla.log.partition_log import PartitionLog
 from ottla.log.producer_state import ProducerStates
@@ -79,11 +78,6 @@ def _commit_that_aborts() -> Any:
     return patch.object(transactions, "end_marker", end_marker)
 
 
-def _no_generations() -> Any:
-    """Members of earlier generations commit offsets within transactions (no KIP-447)."""
-    return patch.object(ClassicGroup, "check_transactional_commit", lambda *_: ErrorCode.NONE)
-
-
 def _late_records() -> Any:
     """Records are taken for partitions that are not in a transaction, also of fenced producers (no KIP-890, no epochs)."""
     check = ProducerStates.check
@@ -106,7 +100,6 @@ BROKEN: Final[dict[str, Callable[[], Any]]] = {
     "early-offsets": _early_offsets,
     "unstable-reads": _unstable_reads,
     "commit-that-aborts": _commit_that_aborts,
-    "no-generations": _no_generations,
     "late-records": _late_records,
 }
 """Each name, and what breaks a coordinator while its context lasts."""
