@@ -54,6 +54,17 @@ SENTENCES: Final = {
         "Deleting offsets of a topic is forbidden while the consumer group is actively subscribed to it."
     ),
     ErrorCode.UNSTABLE_OFFSET_COMMIT: "There are unstable offsets that need to be cleared.",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: (
+        "For requests intended only for the leader, this error indicates that the broker is not the current leader. For requests intended"
+        " for any replica, this error indicates that the broker is not a replica of the topic partition."
+    ),
+    ErrorCode.INVALID_PRODUCER_EPOCH: "Producer attempted to produce with an old epoch.",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "The transactionalId could not be found",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED: (
+        "Indicates that the transaction coordinator sending a WriteTxnMarker is no longer the current coordinator for a given producer."
+    ),
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "The regular expression is not valid.",
 }
 
 

@@ -1,4 +1,4 @@
-"""Types of options that several commands take: settings as NAME=VALUE, assignors by name or class, files of Java properties."""
+"""What several commands take: settings as NAME=VALUE, assignors by name or class, files of Java properties; and usage errors as Kafka's."""
 
 import os
 import re
@@ -10,6 +10,18 @@ import click
 from click.shell_completion import CompletionItem
 
 from ottla.groups.assignors import assignors, find_assignor
+
+
+class KafkaCommand(click.Command):
+    """A command whose usage errors end with 1, as those of Kafka's tools do."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.show()
+            ctx.exit(1)
 
 
 class SettingType(click.ParamType):  # type: ignore[type-arg]

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ottla import __version__
+from ottla.cli.options import KafkaCommand
 
 FLAGS = (
     ("list", "List all consumer groups."),
@@ -56,18 +57,6 @@ ORDER = (
 )
 
 
-class GroupsCommand(click.Command):
-    """A command whose usage errors end with 1, as Kafka's do."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the command line."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.UsageError as error:
-            error.show()
-            ctx.exit(1)
-
-
 def _parameter(name: str) -> str:
     return name.replace("-", "_") + "_"
 
@@ -114,6 +103,6 @@ def command(as_json: bool, **given: Any) -> None:
     sys.exit(outcome.status)
 
 
-COMMAND = GroupsCommand(
+COMMAND = KafkaCommand(
     "groups", callback=command, params=_options(), help=command.__doc__, short_help="Describe, reset and delete consumer groups."
 )

@@ -1,8 +1,8 @@
-"""The admin client: requests about groups, offsets and topics, for Ottla and Apache Kafka alike.
+"""The admin client: requests about groups, offsets, topics and transactions, for Ottla and Apache Kafka alike.
 
-Each call has a timeout. The client keeps connections only: every call asks the brokers again. Calls about groups import their module when
-they are made: its messages are a third of what a client needs, and the process that plans a streaming query, one for each start, asks for
-topics alone.
+Each call has a timeout. The client keeps connections only: every call asks the brokers again. Calls about groups and transactions import
+their modules when they are made: their messages are a third of what a client needs, and the process that plans a streaming query, one for
+each start, asks for topics alone.
 """
 
 import time
@@ -12,7 +12,20 @@ from typing import Final, Self
 
 from ottla.client.addresses import BrokerEndpoint
 from ottla.client.admin import topics
-from ottla.client.admin.values import CommittedOffset, DescribedCluster, DescribedGroup, DescribedTopic, Failure, ListedGroup, ListedOffset
+from ottla.client.admin.values import (
+    LATEST,
+    ActiveProducer,
+    CommittedOffset,
+    DescribedCluster,
+    DescribedGroup,
+    DescribedTopic,
+    DescribedTransaction,
+    Failure,
+    ListedGroup,
+    ListedOffset,
+    ListedTransaction,
+    OpenTransaction,
+)
 from ottla.client.brokers import Brokers, Connect
 from ottla.client.network.connector import connect
 from ottla.client.settings import ClientSettings
@@ -136,6 +149,59 @@ class AdminClient:
         `creates_topics`: brokers may create topics that are missing, and these are waited for.
         """
         return topics.list_offsets(self._brokers, timestamps, creates_topics=creates_topics)
+
+    def last_stable_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where readers of committed records stop: the first offset of the oldest open transaction; the end where none is open."""
+        found = topics.list_offsets(self._brokers, dict.fromkeys(partitions, LATEST), is_read_committed=True)
+        return {partition: listed.offset for partition, listed in found.items()}
+
+    def list_transactions(self, *, longer_than_ms: int = -1, pattern: str | None = None) -> list[ListedTransaction]:
+        """Transactional ids of all coordinators, sorted: those open for longer, those whose whole name `pattern` (RE2) matches."""
+        from ottla.client.admin import transactions
+
+        return transactions.list_transactions(self._brokers, longer_than_ms=longer_than_ms, pattern=pattern)
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, DescribedTransaction | Failure]:
+        """Each transactional id with its transaction, or the failure."""
+        from ottla.client.admin import transactions
+
+        return transactions.describe_transactions(self._brokers, transactional_ids)
+
+    def describe_producers(
+        self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
+    ) -> dict[TopicPartition, tuple[ActiveProducer, ...] | Failure]:
+        """The producers that each partition's leader knows, or its replica on one broker."""
+        from ottla.client.admin import transactions
+
+        return transactions.describe_producers(self._brokers, partitions, broker_id=broker_id)
+
+    def describe_producer_ids(self, producer_ids: Iterable[int]) -> dict[int, DescribedTransaction]:
+        """The transactions of producers by their ids; those that no coordinator knows are left out."""
+        from ottla.client.admin import transactions
+
+        return transactions.describe_producer_ids(self._brokers, producer_ids)
+
+    def first_open_transactions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OpenTransaction]:
+        """The transaction at each partition's last stable offset; partitions without an open one are left out."""
+        from ottla.client.admin import transactions
+
+        return transactions.first_open_transactions(self._brokers, partitions)
+
+    def abort_transaction(
+        self, partition: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    ) -> Failure | None:
+        """End a hanging transaction in one partition; None when it is aborted."""
+        from ottla.client.admin import transactions
+
+        return transactions.abort_transaction(
+            self._brokers, partition, producer_id=producer_id, producer_epoch=producer_epoch, coordinator_epoch=coordinator_epoch
+        )
+
+    def force_terminate_transaction(self, transactional_id: str) -> Failure | None:
+        """Abort the open transaction of an id and fence its producer; None when done."""
+        from ottla.client.admin import transactions
+
+        return transactions.force_terminate_transaction(self._brokers, transactional_id)
 
     def broker(self, broker_id: int) -> BrokerEndpoint:
         """A broker of the cluster and its address."""

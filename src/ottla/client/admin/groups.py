@@ -59,10 +59,13 @@ Result = Union[T, Failure]  # noqa: UP007 - not "T | Failure": it has to be gene
 GroupCall = Callable[[BrokerConnection, BrokerEndpoint, list[str]], Mapping[str, Result[T]]]
 
 
-def call_coordinators(brokers: Brokers, name: str, groups: Iterable[str], call: GroupCall[T]) -> dict[str, Result[T]]:
+def call_coordinators(
+    brokers: Brokers, name: str, groups: Iterable[str], call: GroupCall[T], *, key_type: int = GROUP_KEY
+) -> dict[str, Result[T]]:
     """The results of `call(connection, coordinator, groups)` by group, in the order of `groups`.
 
     A group without a result before the deadline has a Failure with REQUEST_TIMED_OUT. `name` is the call's name in its message.
+    `key_type`: what the names are, if not groups (FindCoordinator).
     """
     group_ids = list(dict.fromkeys(groups))
     found: dict[str, Result[T]] = {}
@@ -71,7 +74,7 @@ def call_coordinators(brokers: Brokers, name: str, groups: Iterable[str], call: 
     last: str | None = None
     while pending := [group for group in group_ids if group not in found]:
         try:
-            last = _attempt(brokers, pending, coordinators, found, call, deadline)
+            last = _attempt(brokers, pending, coordinators, found, call, deadline, key_type)
             if len(found) < len(group_ids):
                 deadline.wait(last)
         except BrokerUnavailableError as gone:
@@ -96,9 +99,10 @@ def _attempt(
     found: dict[str, Result[T]],
     call: GroupCall[T],
     deadline: Deadline,
+    key_type: int,
 ) -> str | None:
     """One attempt for all pending groups: the name of a retriable error, if there was one."""
-    last = _find(brokers, [group for group in pending if group not in coordinators], coordinators, found, deadline)
+    last = _find(brokers, [group for group in pending if group not in coordinators], coordinators, found, deadline, key_type)
     by_coordinator: dict[BrokerEndpoint, list[str]] = {}
     for group in pending:
         if group in coordinators:
@@ -118,11 +122,16 @@ def _attempt(
 
 
 def _find(
-    brokers: Brokers, names: list[str], coordinators: dict[str, BrokerEndpoint], found: dict[str, Result[T]], deadline: Deadline
+    brokers: Brokers,
+    names: list[str],
+    coordinators: dict[str, BrokerEndpoint],
+    found: dict[str, Result[T]],
+    deadline: Deadline,
+    key_type: int,
 ) -> str | None:
     last = None
     for chunk in _chunks(names):
-        request = FindCoordinatorRequest(key_type=i8(GROUP_KEY), coordinator_keys=tuple(chunk))
+        request = FindCoordinatorRequest(key_type=i8(key_type), coordinator_keys=tuple(chunk))
         for item in brokers.call_any(request, FindCoordinatorResponse, deadline).coordinators:
             code = error_code(item.error_code)
             if item.key not in chunk:

@@ -99,20 +99,20 @@ def broker_of(brokers: Brokers, broker_id: int) -> BrokerEndpoint:
 
 
 def list_offsets(
-    brokers: Brokers, timestamps: Mapping[TopicPartition, int], *, creates_topics: bool = False
+    brokers: Brokers, timestamps: Mapping[TopicPartition, int], *, creates_topics: bool = False, is_read_committed: bool | None = None
 ) -> dict[TopicPartition, ListedOffset]:
     """The first record at or after each partition's timestamp (milliseconds since 1970; -1 the end, -2 the start).
 
-    The end is the last stable offset where the settings read committed records only. Raises DeadlineExceededError, UnknownTopicError for a
-    topic that does not exist (any more), or RequestFailedError for another refusal. `creates_topics`: brokers may create a topic that is
-    missing, and it is waited for.
+    The end is the last stable offset where only committed records are read: as `is_read_committed` says, else the settings. Raises
+    DeadlineExceededError, UnknownTopicError for a topic that does not exist (any more), or RequestFailedError for another refusal.
+    `creates_topics`: brokers may create a topic that is missing, and it is waited for.
     """
     found: dict[TopicPartition, ListedOffset] = {}
-    isolation = i8(int(brokers.settings.is_read_committed))
+    isolation = i8(int(brokers.settings.is_read_committed if is_read_committed is None else is_read_committed))
 
     def attempt(deadline: Deadline) -> dict[TopicPartition, ListedOffset]:
         missing = [partition for partition in timestamps if partition not in found]
-        for broker_id, asked in _by_leader(brokers, missing, deadline, creates_topics=creates_topics).items():
+        for broker_id, asked in partitions_by_leader(brokers, missing, deadline, creates_topics=creates_topics).items():
             connection = brokers.connection(brokers.endpoint(broker_id), deadline)
             request = _request({partition: timestamps[partition] for partition in asked}, isolation)
             for topic in brokers.call(connection, request, ListOffsetsResponse).topics:
@@ -139,9 +139,10 @@ def _request(timestamps: Mapping[TopicPartition, int], isolation: i8) -> ListOff
     )
 
 
-def _by_leader(
-    brokers: Brokers, partitions: list[TopicPartition], deadline: Deadline, *, creates_topics: bool
+def partitions_by_leader(
+    brokers: Brokers, partitions: list[TopicPartition], deadline: Deadline, *, creates_topics: bool = False
 ) -> Mapping[int, list[TopicPartition]]:
+    """Partitions by the broker ids of their leaders. Raises UnknownTopicError, and RequestFailedError where there is no leader."""
     leaders: dict[TopicPartition, int] = {}
     names = list(dict.fromkeys(partition.topic for partition in partitions))
     for topic in brokers.metadata(names, deadline, creates=creates_topics):

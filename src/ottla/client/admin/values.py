@@ -1,16 +1,19 @@
-"""Results of admin requests: groups, members, offsets and topics.
+"""Results of admin requests: groups, members, offsets, topics and transactions.
 
 Assignments of classic members stay bytes, which belong to the members' own protocol; `partitions` reads those of the consumer protocol.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from ottla.client.addresses import BrokerEndpoint
+from ottla.metadata.topics import CONSUMER_OFFSETS
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.model import TopicPartition
 from ottla.protocol.wire.consumer_protocol import parse_assignment
+from ottla.text import printable
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -137,3 +140,105 @@ class DescribedTopic(NamedTuple):
     topic_id: str = ""
     is_internal: bool = False
     racks: Mapping[int, frozenset[str]] = {}
+
+
+class ListedTransaction(NamedTuple):
+    """A transactional id in a ListTransactions response; `coordinator` is the id of the broker that sent it."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+class DescribedTransaction(NamedTuple):
+    """A transactional id as its coordinator has it. `state`: Empty, Ongoing, PrepareCommit, ...; `start_ms`: None where none is open.
+
+    While markers are written, Apache Kafka names in `partitions` those that have none yet.
+    """
+
+    transactional_id: str
+    coordinator: BrokerEndpoint
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+
+
+class ActiveProducer(NamedTuple):
+    """A producer as a partition's leader has it (DescribeProducers). Times are those of records, in milliseconds since 1970.
+
+    `coordinator_epoch`: -1 before its first marker; `last_sequence`: -1 without a batch; `transaction_start_offset`: None where no
+    transaction is open.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    transaction_start_offset: int | None
+
+
+class OpenTransaction(NamedTuple):
+    """An open transaction in one partition. `transaction`: what a coordinator has of its producer; None where none knows the producer."""
+
+    partition: TopicPartition
+    start_offset: int
+    producer: ActiveProducer
+    transaction: DescribedTransaction | None
+
+    @property
+    def is_hanging(self) -> bool:
+        """Whether no coordinator will ever end it: none has the partition in a transaction of the producer (KIP-664)."""
+        return self.transaction is None or self.partition not in self.transaction.partitions
+
+    @property
+    def transactional_id(self) -> str | None:
+        """The id of its producer, where a coordinator knows it."""
+        return None if self.transaction is None else self.transaction.transactional_id
+
+    @property
+    def since_ms(self) -> int:
+        """When it began, in milliseconds since 1970; of a hanging one the time of its last record, which the client has set."""
+        start_ms = None if self.transaction is None or self.is_hanging else self.transaction.start_ms
+        return self.producer.last_timestamp_ms if start_ms is None else start_ms
+
+    def in_words(self, now_ms: int) -> str:
+        """Who holds readers of committed records back in the partition, and for how long; a sentence."""
+        where = f"{printable(self.partition.topic)}-{self.partition.partition}"
+        producer = f"producer {self.producer.producer_id}, epoch {self.producer.producer_epoch}"
+        name = "" if self.transactional_id is None else f"transactional id {printable(self.transactional_id)} ("
+        who = f"{name}{producer}{')' if name else ''}"
+        wait = f"readers with isolation.level=read_committed wait at offset {self.start_offset}"
+        if self.partition.topic == CONSUMER_OFFSETS:
+            wait = "groups wait for their pending offsets (UNSTABLE_OFFSET_COMMIT)"
+        held = f"{where}: {wait} for {who}"
+        age = f"{span_text(now_ms - self.since_ms)} ago ({_time_text(self.since_ms)})"
+        if self.transaction is None or self.is_hanging:
+            hint = f"ottla transactions abort --topic {printable(self.partition.topic)} --partition {self.partition.partition}"
+            return (
+                f"{held}, whose transaction hangs there: no coordinator will end it. Its last record is of {age};"
+                f" {hint} --start-offset {self.start_offset} ends it"
+            )
+        if self.transaction.state != "Ongoing":
+            return f"{held}, whose transaction began {age} and is ending ({self.transaction.state}): the marker is not written yet"
+        left_ms = self.since_ms + self.transaction.timeout_ms - now_ms
+        when = f"in {span_text(left_ms)}" if left_ms > 0 else "soon"
+        timeout = f"transaction.timeout.ms={self.transaction.timeout_ms}"
+        return f"{held}, whose transaction began {age}; unless it ends, it is aborted {when} ({timeout})"
+
+
+def span_text(milliseconds: int) -> str:
+    """A span of time in its largest unit: "42 s", "3 min", "2 h", "5 days"."""
+    seconds = max(milliseconds, 0) // 1_000
+    for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def _time_text(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at_ms >= 0 else "no time"
