@@ -100,9 +100,10 @@ def test_every_test_of_apache_kafkas_is_shown_here_or_left_out_with_a_reason() -
     assert conformance.load().problems == []
 
 
-def test_the_recipes_of_the_page_about_tests_are_tests() -> None:
-    """Each of its blocks of Python stands in a test file as it is."""
-    recipes = re.findall(r"```python\n(.*?)```", (DOCS / "testing.md").read_text(), re.DOTALL)
+def test_the_recipes_of_the_pages_about_tests_are_tests() -> None:
+    """Each of their blocks of Python stands in a test file as it is."""
+    pages = "".join((DOCS / name).read_text() for name in ("testing.md", "transactions.md"))
+    recipes = re.findall(r"```python\n(.*?)```", pages, re.DOTALL)
     folders = [ROOT / "tests" / "examples", ROOT / "tests" / "applications" / "broken"]
     files = [*(path for folder in folders for path in folder.glob("test_*.py")), ROOT / "tests" / "spark" / "test_testing_recipe.py"]
     tests = [path.read_text() for path in files]

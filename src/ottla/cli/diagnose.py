@@ -131,6 +131,9 @@ def run(options: DiagnoseOptions, *, zone: tzinfo, out: TextIO, err: TextIO) -> 
         _print_text(by_group, gathered, zone, out)
     else:
         out.write("\n".join(first_screen(incidents, zone=zone, width=_width_of(out)).lines) + "\n")
+    _print_waiting(gathered, out=err if options.as_json else out)
+    if not verdicts and gathered.waiting:
+        return OK
     if not verdicts:
         err.write(f"{_why_nothing(gathered, options)}\n")
         return NOTHING_FOUND
@@ -152,6 +155,11 @@ def _print_json(lines: Sequence[Mapping[str, Any]], gathered: Gathered, out: Tex
         out.write(json.dumps(line) + "\n")
     for note in gathered.notes:
         err.write(f"{note}\n")
+
+
+def _print_waiting(gathered: Gathered, *, out: TextIO) -> None:
+    for sentence in gathered.waiting:
+        out.write("\n" + "\n".join(wrapped(f"{sentence}.")) + "\n")
 
 
 def _width_of(out: TextIO) -> int:

@@ -94,4 +94,4 @@ def _note(gathered: Gathered, options: ReportOptions) -> str:
     """What was read; not in an anonymous report, as it names files and servers."""
     if options.stories.is_anonymous:
         return "ottla report --anonymise"
-    return "; ".join(["ottla report", *gathered.notes])
+    return "; ".join(["ottla report", *gathered.notes, *gathered.waiting])

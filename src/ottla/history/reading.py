@@ -11,6 +11,9 @@ from multiprocessing import cpu_count
 from pathlib import Path
 from typing import Final
 
+from ottla.client.admin.client import AdminClient
+from ottla.client.admin.waiting_groups import waiting_groups
+from ottla.client.errors import ClientError
 from ottla.client.settings import ClientSettings, parse_client_settings
 from ottla.history.group_history import GroupHistory, Rebalance, group_histories
 from ottla.history.incidents import Incident, find_incidents
@@ -21,6 +24,7 @@ from ottla.history.sources.evidence import Evidence, SourceError
 from ottla.history.sources.log_files import LogFiles
 from ottla.history.sources.offsets_topic import OffsetsTopic
 from ottla.history.times import machine_zone, parse_time_ms
+from ottla.protocol.errors import PeerError
 from ottla.text import printable
 
 CLIENT_ID: Final = "ottla-history"
@@ -50,10 +54,15 @@ class Gathered:
 
     evidence: list[Evidence] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    """Whose lag is behind an open transaction now, and whose transaction that is; sentences."""
 
 
 class Groups(dict[str, GroupHistory]):
-    """The history of each group, by its id. `notes`: what was read and what was skipped, sentences for people."""
+    """The history of each group, by its id.
+
+    `notes`, sentences for people: what was read, what was skipped, and whose lag is behind an open transaction.
+    """
 
     def __init__(self, histories: Mapping[str, GroupHistory], notes: Sequence[str]) -> None:
         super().__init__(histories)
@@ -111,7 +120,7 @@ def read(
         for group, history in sorted(group_histories(gathered.evidence).items())
         if not sources.groups or group in sources.groups
     }
-    return Groups(histories, gathered.notes)
+    return Groups(histories, [*gathered.notes, *gathered.waiting])
 
 
 def _texts(paths: Paths) -> tuple[str, ...]:
@@ -145,10 +154,20 @@ def gather(sources: Sources, *, zone: tzinfo) -> Gathered:
         gathered.notes += _topic_notes(topic)
     if sources.client and topic.problems and not gathered.evidence:
         gathered.evidence += look_at_cluster(sources.client, sources.groups, gathered.notes.append)
+    if sources.client:
+        _add_waiting(sources.client, sources.groups, gathered)
     gathered.notes += [f"{printable(name)}: {counts}" for name, counts in logs.counts.items()]
     gathered.notes += [printable(problem) for problem in logs.problems]
     gathered.notes += _clock_notes(gathered.evidence)
     return gathered
+
+
+def _add_waiting(client: ClientSettings, groups: Sequence[str], gathered: Gathered) -> None:
+    try:
+        with AdminClient(client) as admin:
+            gathered.waiting += [each.in_words(time.time_ns() // 1_000_000) for each in waiting_groups(admin, groups)]
+    except (ClientError, PeerError) as error:
+        gathered.notes.append(f"open transactions could not be looked for: {error}")
 
 
 def _add_topics(topic: OffsetsTopic, sources: Sources) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,29 @@ def test_who_holds_readers_back(broker: Broker) -> None:
         assert max(map(len, result.stdout.splitlines())) <= 80
         assert [each.startswith(held) for each in json.loads(run(broker, *arguments, "--json").stdout)["readers_wait"]] == [True]
     assert run(broker, "describe-producers", "--topic", "orders", "--partition", "1").stderr == ""
+
+
+WAITING = "Consumer group readers has a lag of 1 in orders-0, all of it behind an open transaction. orders-0: readers with"
+
+
+def test_a_lag_behind_an_open_transaction_is_named(broker: Broker, tmp_path: Path) -> None:
+    server = ["--bootstrap-server", broker.bootstrap_servers]
+    with AdminClient(broker.bootstrap_servers) as admin:
+        admin.commit("readers", {ZERO: 0, ONE: 0})
+        admin.commit("beyond", {ZERO: 1})
+    described = CliRunner().invoke(main, ["groups", *server, "--describe", "--all-groups"])
+    assert described.stderr.count("behind an open transaction") == 1
+    assert WAITING in described.stderr
+    assert described.stdout.count("orders") == 3
+    document = json.loads(CliRunner().invoke(main, ["groups", *server, "--describe", "--group", "readers", "--json"]).stdout)
+    assert [each.startswith(WAITING) for each in document["waiting"]] == [True]
+    assert "waiting" not in json.loads(CliRunner().invoke(main, ["groups", *server, "--describe", "--group", "beyond", "--json"]).stdout)
+    diagnosed = CliRunner().invoke(main, ["diagnose", *server])
+    assert diagnosed.exit_code == 0
+    assert WAITING in " ".join(diagnosed.stdout.replace("\n-", "\n").split())
+    page = tmp_path / "page.html"
+    CliRunner().invoke(main, ["report", *server, "--output", str(page)])
+    assert WAITING in page.read_text()
 
 
 def test_a_client_of_these_apis(broker: Broker) -> None:

@@ -3,6 +3,7 @@
 Groups come sorted by name, where Kafka's tool has no order. A description is of one moment: nothing is asked twice, and nothing is changed.
 """
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -10,6 +11,9 @@ from ottla.cli.clusters import CommandFailed, UsageProblem, named
 from ottla.cli.groups.options import Column, GroupsOptions, Transcript, table, text_of
 from ottla.client.admin.client import AdminClient
 from ottla.client.admin.values import LATEST, CommittedOffset, DescribedGroup, DescribedMember, Failure, ListedGroup
+from ottla.client.admin.waiting_groups import waiting_partitions
+from ottla.client.errors import ClientError
+from ottla.protocol.errors import PeerError
 from ottla.protocol.model import TopicPartition
 from ottla.protocol.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from ottla.text import java_order
@@ -74,6 +78,7 @@ def _rows(
     return rows
 
 
+WAITING_MAX: Final = 10
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 STATES: Final = REBALANCING | {"Stable", "Empty", "Dead"}
 
@@ -90,7 +95,28 @@ def describe_groups(admin: AdminClient, options: GroupsOptions, transcript: Tran
     else:
         ends, committed = _offsets(admin, groups)
         documents = [_offsets_of(group, committed[group.group_id], ends, transcript, verbose=verbose) for group in groups]
+        _say_who_waits(admin, committed, ends, transcript)
     transcript.add(groups=documents)
+
+
+def _say_who_waits(
+    admin: AdminClient,
+    committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
+    ends: Mapping[TopicPartition, int | None],
+    transcript: Transcript,
+) -> None:
+    """Say which lag is behind an open transaction, as Kafka's tool does not."""
+    try:
+        waiting = waiting_partitions(admin, committed, ends)
+    except (ClientError, PeerError) as error:
+        transcript.warn("", f"Open transactions could not be looked for: {error}")
+        return
+    if waiting:
+        now_ms = time.time_ns() // 1_000_000
+        transcript.warn("", *(f"{each.in_words(now_ms)}." for each in waiting[:WAITING_MAX]))
+        if len(waiting) > WAITING_MAX:
+            transcript.warn(f"And {len(waiting) - WAITING_MAX} more partitions wait; --json has them all.")
+        transcript.add(waiting=[each.in_words(now_ms) for each in waiting])
 
 
 def describe(admin: AdminClient, names: Sequence[str]) -> list[DescribedGroup]:

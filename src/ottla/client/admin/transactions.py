@@ -274,10 +274,16 @@ def _first_open(brokers: Brokers, partitions: Iterable[TopicPartition]) -> dict[
 
 
 def describe_producer_ids(brokers: Brokers, producer_ids: Iterable[int]) -> dict[int, DescribedTransaction]:
-    """The transactions of producers by their ids, as far as a coordinator knows them. Raises as `list_transactions` does."""
+    """The transactions of producers by their ids, as far as a coordinator knows them. Raises as `list_transactions` does.
+
+    Also RequestFailedError where a coordinator does not describe what another request has listed: nothing is said to hang then.
+    """
     ids = set(producer_ids)
     if not ids:
         return {}
     names = {each.transactional_id for each in list_transactions(brokers, producer_ids=sorted(ids)) if each.producer_id in ids}
     described = describe_transactions(brokers, sorted(names))
+    for name, answer in described.items():
+        if isinstance(answer, Failure) and answer.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise_for(answer.code, f"transactional id {name}")
     return {each.producer_id: each for each in described.values() if not isinstance(each, Failure)}

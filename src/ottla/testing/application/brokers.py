@@ -21,7 +21,9 @@ from ottla.protocol.model import TopicPartition
 from ottla.testing.application.consuming import ConsumedRecord, consume, consume_async, read_topic
 from ottla.testing.application.groups import TIMEOUT_S, Group
 from ottla.testing.application.producing import Headers, ToProduce, produce
+from ottla.testing.application.transactions import OpenTransaction, begin_abort, in_words, open_transactions
 from ottla.testing.raw_client import create_topic, delete_topic
+from ottla.testing.waiting import wait_until, wait_until_in_threads
 
 EVENTS_MAX: Final = 10_000
 """Of one group; no test looks at more."""
@@ -130,6 +132,42 @@ class Verbs(Embedded):
     def group(self, name: str) -> Group:
         """A consumer group of the application, which need not exist yet."""
         return Group(name, self._call_in_loop, read_events=self._group_events, owned_by=self._journal.owned_by)
+
+    def transactions(self) -> dict[str, OpenTransaction]:
+        """The open transactions by transactional id, with state, partitions, start and timeout. One whose markers are due is open, too."""
+        return wait_until(lambda: [found for found in [self._call_in_loop(open_transactions)] if found is not None], "coordinators")[0]
+
+    def wait_for_no_transactions(self, *, timeout: float = TIMEOUT_S) -> None:
+        """Wait until no transaction is open: all are committed or aborted, and readers of committed records see all that was committed.
+
+        Raises AssertionError after `timeout` seconds, with those that are open.
+        """
+        wait_until(self._has_no_transactions, self._wanted_no_transactions, seconds=timeout)
+
+    async def wait_for_no_transactions_async(self, *, timeout: float = TIMEOUT_S) -> None:
+        """`wait_for_no_transactions` for coroutines: the event loop runs meanwhile."""
+        await wait_until_in_threads(self._has_no_transactions, self._wanted_no_transactions, seconds=timeout)
+
+    def abort(self, transactional_id: str, *, timeout: float = TIMEOUT_S) -> None:
+        """Abort the open transaction of a producer and fence the producer, as if its transaction.timeout.ms were over.
+
+        The transaction has ended when this returns; the producer learns it from its next request. Raises AssertionError where the id has
+        no open transaction, and when the markers are not written after `timeout` seconds.
+        """
+        begun = self.transactions().get(transactional_id)
+        self._call_in_loop(lambda components: begin_abort(components, transactional_id))
+
+        def has_ended() -> bool:
+            now = self.transactions().get(transactional_id)
+            return now is None or begun is None or now.start_ms != begun.start_ms
+
+        wait_until(has_ended, lambda: f"the abort of {transactional_id}. {in_words(self.transactions().values())}", seconds=timeout)
+
+    def _has_no_transactions(self) -> bool:
+        return not self.transactions()
+
+    def _wanted_no_transactions(self) -> str:
+        return f"no transaction to be open. {in_words(self.transactions().values())}"
 
     def _call_in_loop(self, work: Callable[[Components], T]) -> T:
         components = self._running().cluster
