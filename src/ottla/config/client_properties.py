@@ -62,7 +62,8 @@ _ALL_ACKS: Final = {"all": "-1"}
 _DAY_MS: Final = 86_400_000
 _NO_METRICS: Final = ignored("there are no metrics of Kafka's kind")
 _PARTITIONER: Final = f"records go where Kafka's own partitioner puts them, or where the column partition says: {_OUT}"
-_TRANSACTIONS: Final = f"records are written at least once, without transactions: {_OUT}"
+_ONE_PER_TASK: Final = "each task has an id of its own: set the option transactionalIdPrefix, without kafka."
+_TWO_PHASES: Final = f"each task commits its own transaction: {_OUT}"
 _LEVEL: Final = f"each codec has the level that librdkafka gives it: {_OUT}"
 TO_PEM: Final = {
     ("truststore", "JKS"): "keytool -list -rfc -keystore {place} > truststore.pem",
@@ -252,9 +253,9 @@ _ROWS: Final = (
     _row("retries", INT, INT_MAX, None, _NO_PRODUCER, APPLIED),
     *_rows("key.serializer", None, None, "keys are serialized with ByteArraySerializer"),
     *_rows("value.serializer", None, None, "values are serialized with ByteArraySerializer"),
-    _row("transactional.id", TEXT, None, None, _NO_PRODUCER, _TRANSACTIONS),
-    _row("transaction.timeout.ms", Number(1_000, INT_MAX), 60_000, None, _NO_PRODUCER, _TRANSACTIONS),
-    *_rows("transaction.two.phase.commit.enable", None, None, _TRANSACTIONS),
+    _row("transactional.id", TEXT, None, None, _NO_PRODUCER, _ONE_PER_TASK),
+    _row("transaction.timeout.ms", Number(1_000, INT_MAX), 60_000, None, _NO_PRODUCER, APPLIED),
+    *_rows("transaction.two.phase.commit.enable", None, None, _TWO_PHASES),
     *_rows("partitioner.class partitioner.ignore.keys partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms",
            None, None, _PARTITIONER),
     *_rows("compression.gzip.level compression.lz4.level compression.zstd.level", None, None, _LEVEL),

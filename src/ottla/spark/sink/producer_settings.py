@@ -5,7 +5,7 @@ Source: Kafka's ProducerConfig and CommonClientConfigs (names, defaults, what go
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ottla.client.addresses import parse_addresses
@@ -15,6 +15,8 @@ from ottla.config.client_property import Client, Value
 from ottla.spark.options.values import OptionError
 
 _IN_FLIGHT_MAX: Final = 5
+_TRANSACTION_TIMEOUT_MS: Final = 60_000
+"""Kafka's default of transaction.timeout.ms."""
 _KAFKAS: Final = ("acks", "buffer.memory", "delivery.timeout.ms", "enable.idempotence", "max.request.size", "request.timeout.ms")
 """Properties for which librdkafka's default is not Kafka's, which holds here."""
 DEFAULTS: Final[Mapping[str, Value]] = {
@@ -48,8 +50,11 @@ _SERIALIZERS: Final[Mapping[str, str]] = {
 """Messages of Spark's own Kafka sink (KafkaSourceProvider)."""
 
 
-def parse_producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
-    """Settings from Kafka's producer properties (without any "kafka." before them). Raises OptionError that names the property."""
+def parse_producer_settings(properties: Mapping[str, str], *, is_transactional: bool = False) -> ProducerSettings:
+    """Settings from Kafka's producer properties (without any "kafka." before them). Raises OptionError that names the property.
+
+    `is_transactional`: for producers that get a transactional id, by `with_transactional_id`.
+    """
     try:
         given = read_properties(properties, Client.PRODUCER)
     except PropertyError as error:
@@ -71,6 +76,7 @@ def parse_producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
         config[f"{backoff}.max.ms"] = max(values[f"{backoff}.max.ms"], given.get(f"{backoff}.ms", 0))
     _resolve_idempotence(config, given)
     _resolve_delivery_timeout(config, given)
+    _resolve_transactions(config, given, is_transactional=is_transactional)
     return ProducerSettings(
         bootstrap_servers=servers,
         properties=tuple(sorted(config.items())),
@@ -110,6 +116,27 @@ def _resolve_idempotence(config: dict[str, Value], given: Mapping[str, Any]) -> 
     if not config["enable.idempotence"]:
         # librdkafka's default would let a thousand requests overtake one another when one of them is retried.
         config.setdefault("max.in.flight.requests.per.connection", _IN_FLIGHT_MAX)
+
+
+def with_transactional_id(settings: ProducerSettings, transactional_id: str) -> ProducerSettings:
+    """The same settings for the producer of one task's transaction."""
+    return replace(settings, properties=tuple(sorted({**dict(settings.properties), "transactional.id": transactional_id}.items())))
+
+
+def _resolve_transactions(config: dict[str, Value], given: Mapping[str, Any], *, is_transactional: bool) -> None:
+    """transaction.timeout.ms is at least delivery.timeout.ms, as librdkafka wants it; where it is given, that is lowered."""
+    if not is_transactional:
+        if "transaction.timeout.ms" in given:
+            raise OptionError(
+                'The option "kafka.transaction.timeout.ms" is for transactions: set transactionalIdPrefix, too, or leave it out.'
+            )
+        return
+    if not config["enable.idempotence"]:
+        raise OptionError("Transactions need the idempotent producer: leave out kafka.acks, kafka.retries and kafka.enable.idempotence.")
+    delivery_timeout_ms = int(config["delivery.timeout.ms"])
+    timeout_ms = int(given.get("transaction.timeout.ms", max(delivery_timeout_ms, _TRANSACTION_TIMEOUT_MS)))
+    config["transaction.timeout.ms"] = timeout_ms
+    config["delivery.timeout.ms"] = min(delivery_timeout_ms, timeout_ms)
 
 
 def _resolve_delivery_timeout(config: dict[str, Value], given: Mapping[str, Any]) -> None:

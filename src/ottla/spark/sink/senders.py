@@ -3,11 +3,13 @@
 Columns, types and error messages are those of Spark's own Kafka sink (KafkaWriter). Senders have a producer each, and a worker keeps them
 between tasks. A task ends when every record is acknowledged, or with the first failure, which names its record. All waiting is bounded: a
 full queue and the last acknowledgements by delivery.timeout.ms, missing topics by max.block.ms. Written records stay: delivery is at least
-once.
+once. In a transaction, readers of committed records see those of the tasks that have ended alone; such a sender is of one task.
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
@@ -162,6 +164,9 @@ def _at(column: Iterable[Any], row: int) -> Any:
 _WAITING_S: Final = 0.1
 _FLUSH_S: Final = 1.0
 _GRACE_MS: Final = 5_000
+_ABORT_S: Final = 10.0
+_LOST: Final = "returned NULL without setting an exception"
+"""Python's words for a call of confluent-kafka's that has failed and lost the reason on the way."""
 IDLE_MS_MAX: Final = 600_000
 IDLE_MAX: Final = 8
 UNKNOWN_TOPIC_MS_MAX: Final = 10_000
@@ -199,6 +204,28 @@ class RecordSender:
     def need_connection(self) -> None:
         """Fail, in this task, where a connection is lost while records are on their way, instead of sending them again."""
         self._needs_connection = True
+
+    def begin_transaction(self) -> None:
+        """Take over the transactional id, which ends what an earlier task left open, and begin. Raises DeliveryError."""
+        self._in_transaction(lambda: self._producer.init_transactions(self.settings.max_block_ms / 1000))
+        self._in_transaction(self._producer.begin_transaction)
+
+    def commit_transaction(self) -> None:
+        """Commit what is acknowledged. Raises DeliveryError; where the answer was lost, the records may be committed all the same."""
+        self._in_transaction(lambda: self._producer.commit_transaction(self.settings.delivery_timeout_ms / 1000))
+
+    def _in_transaction(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except KafkaException as error:
+            name = dict(self.settings.properties)["transactional.id"]
+            why = f"the transaction of the transactional id {name} failed: {error.args[0].str()}"
+            if error.args[0].code() == KafkaError._FENCED:
+                why += (
+                    ". Another attempt of this task has begun (turn off spark.speculation), another query has the same"
+                    " transactionalIdPrefix, or the task took longer than kafka.transaction.timeout.ms"
+                )
+            raise DeliveryError(why) from error
 
     def check_topics(self, topics: Iterable[str]) -> None:
         """Check that topics exist and read their partition counts, once per task. Raises DeliveryError."""
@@ -240,9 +267,13 @@ class RecordSender:
         self._failure = self._failure or reason
 
     def discard(self) -> None:
-        """Discard unsent records after a failure. The sender cannot be used afterwards."""
+        """Discard unsent records after a failure, and abort its transaction. The sender cannot be used afterwards."""
         self._producer.purge()
-        self._producer.poll(0)
+        with suppress(DeliveryError):
+            self._serve(self._producer.poll, 0)
+        if "transactional.id" in dict(self.settings.properties):
+            with suppress(KafkaException):  # the next attempt, or the timeout, ends what cannot be aborted now
+                self._producer.abort_transaction(_ABORT_S)
 
     def _deadline_s(self) -> float:
         return self._now_s() + (self.settings.delivery_timeout_ms + _GRACE_MS) / 1000
@@ -262,12 +293,15 @@ class RecordSender:
         """Call poll or flush. Raises DeliveryError for an error after which the producer sends nothing any more."""
         try:
             return call(seconds)
-        except (KafkaException, SystemError) as error:
-            # confluent-kafka raises it here; where delivery callbacks follow, they are called with it and fail: SystemError.
-            cause = error.__cause__ if isinstance(error, SystemError) else error
-            if not isinstance(cause, KafkaException):
+        except:  # noqa: E722 - a fatal error may come as a bare KafkaError, which is no exception: no class of an except clause matches it
+            raised: object = sys.exc_info()[1]
+            # Where delivery callbacks follow, they are called with the exception and fail, or lose it: SystemError.
+            cause = raised.__cause__ or raised if isinstance(raised, SystemError) else raised
+            error = cause.args[0] if isinstance(cause, KafkaException) else cause
+            if not (isinstance(error, KafkaError) or (isinstance(error, SystemError) and _LOST in str(error))):
                 raise
-            raise DeliveryError(f"the producer cannot continue: {cause.args[0].str()}") from error
+        # Outside of the except clause: Python would make what was raised the context of this exception.
+        raise DeliveryError(f"the producer cannot continue: {error.str() if isinstance(error, KafkaError) else error}")
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -1,7 +1,7 @@
 """The sink, `write.format("ottla")` and `writeStream.format("ottla")`: rows into Kafka topics, as Spark's own Kafka sink writes them.
 
 Options and columns are checked when the query is planned; tasks send, and end when every record is acknowledged. Delivery is at least once:
-a task that is retried writes its rows again. It has no transactions.
+a task that is retried writes its rows again. With the option transactionalIdPrefix each task writes in a transaction of its own.
 
 The brokers are contacted once before anything is sent, by the driver for a batch and by the tasks for a stream's first micro-batch: a wrong
 address ends the query in seconds, where librdkafka would try until max.block.ms. Nothing is checked later: brokers that cannot be reached
@@ -27,7 +27,7 @@ from ottla.config.client_property import Client
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
 from ottla.spark.options.values import BOOTSTRAP_TIMEOUT_MS, PREFIX, OptionError, unknown_option
-from ottla.spark.sink.producer_settings import ProducerSettings, parse_producer_settings
+from ottla.spark.sink.producer_settings import ProducerSettings, parse_producer_settings, with_transactional_id
 from ottla.spark.sink.senders import check_columns
 
 if TYPE_CHECKING:
@@ -97,16 +97,18 @@ def check_nothing_is_replaced(contact: FirstContact, *, connect: Callable[..., A
 
 
 _KAFKA: Final = "kafka."
+_TRANSACTIONAL_ID_PREFIX: Final = "transactionalIdPrefix"
 _SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 """Options of streams that Spark itself reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """The settings of the tasks. `topic` None: it is in the column."""
+    """The settings of the tasks. `topic` None: it is in the column. `transactional_id_prefix` None: without transactions."""
 
     producer: ProducerSettings
     topic: str | None
+    transactional_id_prefix: str | None = None
 
 
 @dataclass
@@ -122,17 +124,20 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkSettings:
     for name in given:
         if name.lower() == "path":
             raise OptionError('A path means nothing here: name the topic with the option "topic", or in a column.')
-        if name.lower() not in ("topic", *_SPARKS_OWN) and not name.lower().startswith(_KAFKA):
+        if name.lower() not in ("topic", _TRANSACTIONAL_ID_PREFIX.lower(), *_SPARKS_OWN) and not name.lower().startswith(_KAFKA):
             raise OptionError(_unknown(name))
     properties = {name.removeprefix(_KAFKA): value for name, value in options.items() if name.startswith(_KAFKA)}
-    topic = options.get("topic")
-    return SinkSettings(parse_producer_settings(properties), None if topic is None else topic.strip())
+    topic, prefix = options.get("topic"), options.get(_TRANSACTIONAL_ID_PREFIX.lower())
+    if prefix is not None and not prefix.strip():
+        raise OptionError(f'The option "{_TRANSACTIONAL_ID_PREFIX}" is empty: give the query a name of its own, or leave it out.')
+    producer = parse_producer_settings(properties, is_transactional=prefix is not None)
+    return SinkSettings(producer, None if topic is None else topic.strip(), None if prefix is None else prefix.strip())
 
 
 def _unknown(name: str) -> str:
     if name.lower() in ("subscribe", "assign", "subscribepattern"):
         return f'The option "{name}" is not supported for writing: name the topic with the option "topic".'
-    return unknown_option(name, ("topic",), property_names(Client.PRODUCER), where=" for writing")
+    return unknown_option(name, ("topic", _TRANSACTIONAL_ID_PREFIX), property_names(Client.PRODUCER), where=" for writing")
 
 
 def batch_sink(
@@ -188,6 +193,9 @@ class StreamSink(DataSourceStreamArrowWriter):
 
 def send(settings: SinkSettings, batches: "Iterator[pa.RecordBatch]", pool: "SenderPool | None" = None) -> Written:
     """Send the rows of one task and wait until all are acknowledged, with a sender of `pool` (None: this worker's)."""
+    if settings.transactional_id_prefix is not None:
+        context = TaskContext.get()
+        return send_in_transaction(settings, batches, task=0 if context is None else context.partitionId())
     # In the task, not in the planner: librdkafka is loaded where it runs.
     from ottla.spark.sink.senders import WORKER_SENDERS, produce_arguments, topics_of
 
@@ -202,4 +210,30 @@ def send(settings: SinkSettings, batches: "Iterator[pa.RecordBatch]", pool: "Sen
         sender.discard()
         raise
     senders.release(sender)
+    return Written(records)
+
+
+def send_in_transaction(settings: SinkSettings, batches: "Iterator[pa.RecordBatch]", *, task: int) -> Written:
+    """Send the rows of task number `task` of its stage in one transaction. A task without rows begins none.
+
+    The id is the prefix and the number, so that another attempt of the task ends what this one left open. Raises DeliveryError, RowError.
+    """
+    from ottla.spark.sink.senders import RecordSender, produce_arguments, topics_of
+
+    sender, records = None, 0
+    try:
+        for batch in batches:
+            if sender is None and batch.num_rows:
+                sender = RecordSender(with_transactional_id(settings.producer, f"{settings.transactional_id_prefix}-{task}"))
+                sender.begin_transaction()
+            if sender is not None:
+                sender.check_topics(topics_of(batch, settings.topic))
+                records += sender.send_all(produce_arguments(batch, settings.topic))
+        if sender is not None:
+            sender.finish()
+            sender.commit_transaction()
+    except BaseException:
+        if sender is not None:
+            sender.discard()
+        raise
     return Written(records)

@@ -231,6 +231,17 @@ def test_the_last_acknowledgements_may_be_slow(producers: Any, monkeypatch: pyte
     assert left == []
 
 
+def test_an_error_that_is_lost_on_its_way_ends_the_task(producers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sender = sender_of(producers)
+
+    def flush(seconds: float) -> int:
+        raise SystemError("<built-in method flush> returned NULL without setting an exception")
+
+    monkeypatch.setattr(producers.made[0], "flush", flush)
+    with pytest.raises(DeliveryError, match="the producer cannot continue: <built-in method flush> returned NULL"):
+        sender.finish()
+
+
 def test_other_errors_of_the_system_are_not_taken_for_the_producers(producers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sender = sender_of(producers)
     sender.send_all([row()])

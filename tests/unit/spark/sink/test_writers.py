@@ -28,9 +28,12 @@ from ottla.spark.sink.writers import (
     parse_first_contact,
     parse_sink_options,
     send,
+    send_in_transaction,
     stream_sink,
 )
+from ottla.testing import Broker as BrokerWithVerbs
 from ottla.testing.raw_client import create_topic
+from ottla.testing.waiting import wait_until
 
 OPTIONS = {"kafka.bootstrap.servers": "h:1", "topic": " t "}
 VALUE = StructType([StructField("value", StringType())])
@@ -173,3 +176,75 @@ def test_a_topic_that_may_not_be_described_is_not_overwritten(cluster: Any):
     cluster.refusals["secret"] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     with pytest.raises(OptionError, match="cannot look at topic secret: TOPIC_AUTHORIZATION_FAILED"):
         check_nothing_is_replaced(of("secret"), connect=cluster.connect)
+
+
+def transactional(broker: Broker, **more: str) -> writers.SinkSettings:
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "t", "transactionalIdPrefix": "flights", **more}
+    return parse_sink_options(options)
+
+
+@pytest.fixture(scope="module")
+def transactions_broker() -> Iterator[BrokerWithVerbs]:
+    """A broker whose topic t has one partition."""
+    with BrokerWithVerbs() as broker:
+        broker.create_topic("t", 1)
+        yield broker
+
+
+def test_a_task_in_a_transaction_is_seen_whole_or_not_at_all(transactions_broker: BrokerWithVerbs) -> None:
+    broker = transactions_broker
+    seen = []
+
+    def batches(*, fails: bool) -> Iterator[pa.RecordBatch]:
+        yield batch("a", "b")
+        yield batch("c")
+        wait_until(broker.transactions, "the first record to be sent")
+        seen.append((list(broker.transactions()), broker.values("t")))
+        if fails:
+            raise RuntimeError("the query was stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        send_in_transaction(transactional(broker), batches(fails=True), task=3)
+    broker.wait_for_no_transactions()
+    assert (seen.pop(), broker.values("t")) == ((["flights-3"], []), [])
+    assert send_in_transaction(transactional(broker), batches(fails=False), task=3).records == 3
+    broker.wait_for_no_transactions()
+    assert broker.values("t") == [b"a", b"b", b"c"]
+    assert send_in_transaction(transactional(broker), iter([batch()]), task=4).records == 0
+
+
+def test_the_next_attempt_ends_what_a_killed_one_left_open(transactions_broker: BrokerWithVerbs) -> None:
+    broker = transactions_broker
+    before = broker.values("t")
+
+    def first() -> Iterator[pa.RecordBatch]:
+        yield batch("lost")
+        wait_until(lambda: list(broker.transactions()) == ["flights-5"], "the first record to be sent")
+        assert send_in_transaction(transactional(broker), iter([batch("written")]), task=5).records == 1
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        send_in_transaction(transactional(broker), first(), task=5)
+    broker.wait_for_no_transactions()
+    assert broker.values("t") == [*before, b"written"]
+
+
+def test_options_of_transactions() -> None:
+    settings = parse_sink_options({**OPTIONS, "transactionalidprefix": " flights ", "kafka.transaction.timeout.ms": "90000"})
+    properties = dict(settings.producer.properties)
+    assert (settings.transactional_id_prefix, properties["transaction.timeout.ms"], properties["delivery.timeout.ms"]) == (
+        "flights",
+        90_000,
+        90_000,
+    )
+    longer = dict(parse_sink_options({**OPTIONS, "transactionalIdPrefix": "f"}).producer.properties)
+    assert longer["transaction.timeout.ms"] == longer["delivery.timeout.ms"] == 120_000
+    for more, said in (
+        ({"transactionalIdPrefix": " "}, 'The option "transactionalIdPrefix" is empty'),
+        ({"kafka.transaction.timeout.ms": "90000"}, "is for transactions: set transactionalIdPrefix"),
+        ({"transactionalIdPrefix": "f", "kafka.acks": "1"}, "Transactions need the idempotent producer"),
+        ({"kafka.transactional.id": "f"}, "set the option transactionalIdPrefix"),
+        ({"transactionalIdPrefx": "f"}, "did you mean 'transactionalIdPrefix'"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            parse_sink_options({**OPTIONS, **more})
