@@ -15,7 +15,7 @@ from typing import Any, Final
 from ottla.cli.clusters import CommandFailed, client_settings, message, of_error
 from ottla.cli.text_tables import WIDTH
 from ottla.client.admin.client import AdminClient
-from ottla.client.admin.values import ActiveProducer, DescribedTransaction, Failure, OpenTransaction
+from ottla.client.admin.values import ActiveProducer, DescribedTransaction, Failure, PartitionTransaction
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import TopicPartition
@@ -49,7 +49,7 @@ class _Output:
             width = max(map(len, titles))
             print("\n".join(line for title, value in zip(titles, row, strict=True) for line in _field_lines(title, value, width)))
 
-    def say(self, holders: Iterable[OpenTransaction], now_ms: int) -> None:
+    def say(self, holders: Iterable[PartitionTransaction], now_ms: int) -> None:
         """Say who holds readers back; the document is complete, and printed."""
         holding = sorted(holders, key=lambda each: (each.since_ms, each.partition))
         sentences = [each.in_words(now_ms) for each in holding]
@@ -273,7 +273,7 @@ def _find_hanging(admin: AdminClient, options: Mapping[str, Any], output: _Outpu
         if producer.transaction_start_offset is not None and producer.last_timestamp_ms < too_old_ms
     ]
     known: Mapping[int, DescribedTransaction] = admin.describe_producer_ids({producer.producer_id for _, producer, _ in candidates})
-    opened = [OpenTransaction(name, start, producer, known.get(producer.producer_id)) for name, producer, start in candidates]
+    opened = [PartitionTransaction(name, start, producer, known.get(producer.producer_id)) for name, producer, start in candidates]
     hanging = [each for each in opened if each.is_hanging]
     titles = ("Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset", "LastTimestamp", "Duration(min)")
     rows = [

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from ottla.coordinator.effects import Effects, EventT, Producer, RecordT, ResultT
-from ottla.coordinator.loading import OpenTransaction
+from ottla.coordinator.loading import UncommittedBatch
 from ottla.coordinator.timers import Timer, Timers
 from ottla.protocol.errors import ErrorCode
 
@@ -176,7 +176,7 @@ class Coordinator(ABC, Generic[CommandT, RecordT, ResultT, EventT, LoadedT]):
         """The marker of a producer's transaction is in the log: its records take effect, or are forgotten."""
         raise AssertionError(f"{type(self).__name__} writes no records in transactions")
 
-    def restore_open(self, transactions: Sequence[OpenTransaction]) -> Sequence[str]:
+    def restore_open(self, transactions: Sequence[UncommittedBatch]) -> Sequence[str]:
         """While loading, after `restore`: what the log holds of transactions that have not ended. Returns what was skipped and why."""
         raise AssertionError(f"{type(self).__name__} writes no records in transactions")
 

@@ -32,7 +32,7 @@ LoadedT = TypeVar("LoadedT")
 LoadedT_co = TypeVar("LoadedT_co", covariant=True)
 
 
-class OpenTransaction(NamedTuple):
+class UncommittedBatch(NamedTuple):
     """Records of one batch of a producer whose transaction had not ended when the log was read."""
 
     producer_id: int
@@ -45,7 +45,7 @@ class Loaded(NamedTuple, Generic[LoadedT_co]):
     replayed: LoadedT_co
     unknown: int
     problems: tuple[str, ...]
-    open_transactions: tuple[OpenTransaction, ...] = ()
+    open_transactions: tuple[UncommittedBatch, ...] = ()
 
 
 class ScannedBatches(Protocol):
@@ -155,14 +155,14 @@ def load(log: PartitionLog, make_reducer: ReducerFactory[LoadedT]) -> Loaded[Loa
     with log.reading() as reading:
         reducer = make_reducer()
         transactions = _Transactions(reading, _commits(reading, reducer))
-        opened: list[OpenTransaction] = []
+        opened: list[UncommittedBatch] = []
         for name, buffer, piece in reading.pieces(reducer.scan):
             special = _special(buffer, piece)
             skipped = {at for at, header in special if not transactions.counts(header)}
             try:
                 for at, header in special:
                     if transactions.is_open(header):
-                        opened.append(OpenTransaction(header.producer_id, decode_batch(buffer, at, verify_crc=False)))
+                        opened.append(UncommittedBatch(header.producer_id, decode_batch(buffer, at, verify_crc=False)))
                 reducer.apply(piece, skipped=skipped, from_offset=reading.log_start_offset)
             except PeerError as error:
                 raise damaged(name, error) from error

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.coordinator.coordinator import AppendFailed, Coordinator, CoordinatorStatus
 from ottla.coordinator.effects import NO_EFFECTS, Effects, LazySequence, Producer, Reply
-from ottla.coordinator.loading import OpenTransaction, Reducer, ReducerFactory, skipped_record
+from ottla.coordinator.loading import Reducer, ReducerFactory, UncommittedBatch, skipped_record
 from ottla.coordinator.loop import CoordinatorService
 from ottla.coordinator.timers import Timer
 from ottla.groups.classic.group import CLASSIC, JOIN, SYNC, ClassicGroup, describe_group
@@ -329,7 +329,7 @@ class GroupCoordinator(Coordinator[Command, GroupRecord, Result, GroupEvent, Rep
                 assert record.value is not None
                 self._create_simple_group(record.group_id, record.value.commit_timestamp_ms)
 
-    def restore_open(self, transactions: Sequence[OpenTransaction]) -> Sequence[str]:
+    def restore_open(self, transactions: Sequence[UncommittedBatch]) -> Sequence[str]:
         pending, replayed = self.state.pending_offsets, self.state.replayed
         problems = []
         for transaction in transactions:

@@ -14,7 +14,7 @@ from ottla.cli import transactions
 from ottla.cli.main import main
 from ottla.client.addresses import BrokerEndpoint
 from ottla.client.admin.client import AdminClient
-from ottla.client.admin.values import ActiveProducer, DescribedTransaction, Failure, OpenTransaction
+from ottla.client.admin.values import ActiveProducer, DescribedTransaction, Failure, PartitionTransaction
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import TopicPartition
 from ottla.testing.raw_client import RawClient, create_topic
@@ -146,7 +146,7 @@ def test_what_hangs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
 
 
 def test_in_words() -> None:
-    opened = OpenTransaction(ONE, 42, PRODUCER, DESCRIBED)
+    opened = PartitionTransaction(ONE, 42, PRODUCER, DESCRIBED)
     assert opened.in_words(1_042_000).endswith(
         "whose transaction began 42 s ago (1970-01-01T00:16:40Z); unless it ends, it is aborted in 18 s (transaction.timeout.ms=60000)"
     )
@@ -156,7 +156,7 @@ def test_in_words() -> None:
     assert "wait at offset 42 for producer 7, epoch 3, whose transaction hangs there" in unknown.in_words(1_042_000)
     pending = TopicPartition("__consumer_offsets", 1)
     described = DESCRIBED._replace(partitions=(pending,))
-    assert "groups wait for their pending offsets" in OpenTransaction(pending, 0, PRODUCER, described).in_words(1_042_000)
+    assert "groups wait for their pending offsets" in PartitionTransaction(pending, 0, PRODUCER, described).in_words(1_042_000)
 
 
 def test_wide_and_narrow_tables() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.effects import Producer
-from ottla.coordinator.loading import OpenTransaction
+from ottla.coordinator.loading import UncommittedBatch
 from ottla.groups.commands import ExpireOffsets, ForgetTopics, OffsetToCommit, TxnOffsetCommit
 from ottla.groups.log.records import OffsetRecord, encode_key, encode_value
 from ottla.protocol.coordinator_records import OffsetValue
@@ -134,7 +134,7 @@ def test_what_is_open_when_the_log_is_read_is_pending_unless_it_was_replaced(dri
     driver.given("commit g flights/0=1")
     value = OffsetValue(offset=7, leader_epoch=3, metadata="", commit_timestamp_ms=40 - written_ms)
     record = OffsetRecord(group_id="g", topic="flights", partition=0, value=value)
-    driver.shell.coordinator.restore_open([OpenTransaction(1, [Record(0, 0, encode_key(record), encode_value(record))])])
+    driver.shell.coordinator.restore_open([UncommittedBatch(1, [Record(0, 0, encode_key(record), encode_value(record))])])
     assert fetched(driver, "stable=yes") == (-1, E.UNSTABLE_OFFSET_COMMIT)
     end(driver)
     assert fetched(driver, "stable=yes") == (found, E.NONE)

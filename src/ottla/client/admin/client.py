@@ -24,7 +24,7 @@ from ottla.client.admin.values import (
     ListedGroup,
     ListedOffset,
     ListedTransaction,
-    OpenTransaction,
+    PartitionTransaction,
 )
 from ottla.client.brokers import Brokers, Connect
 from ottla.client.network.connector import connect
@@ -181,7 +181,7 @@ class AdminClient:
 
         return transactions.describe_producer_ids(self._brokers, producer_ids)
 
-    def first_open_transactions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OpenTransaction]:
+    def first_open_transactions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionTransaction]:
         """The transaction at each partition's last stable offset; partitions without an open one are left out."""
         from ottla.client.admin import transactions
 

@@ -30,7 +30,7 @@ from kio.static.primitive import i16, i32, i32Timedelta, i64
 from ottla.client.addresses import BrokerEndpoint
 from ottla.client.admin.groups import call_coordinators
 from ottla.client.admin.topics import partitions_by_leader
-from ottla.client.admin.values import ActiveProducer, DescribedTransaction, Failure, ListedTransaction, OpenTransaction
+from ottla.client.admin.values import ActiveProducer, DescribedTransaction, Failure, ListedTransaction, PartitionTransaction
 from ottla.client.brokers import Brokers
 from ottla.client.deadlines import RETRIABLE, Deadline, raise_for
 from ottla.client.errors import RequestFailedError, error_code
@@ -245,7 +245,7 @@ def force_terminate_transaction(brokers: Brokers, transactional_id: str) -> Fail
     return call_coordinators(brokers, "forceTerminateTransaction", [transactional_id], call, key_type=TRANSACTION_KEY)[transactional_id]
 
 
-def first_open_transactions(brokers: Brokers, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OpenTransaction]:
+def first_open_transactions(brokers: Brokers, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionTransaction]:
     """For each partition with an open transaction, the one at its last stable offset. Partitions without any are left out.
 
     A partition whose leader does not answer for its producers is left out, too. Raises DeadlineExceededError and RequestFailedError.
@@ -253,7 +253,7 @@ def first_open_transactions(brokers: Brokers, partitions: Iterable[TopicPartitio
     first = _first_open(brokers, partitions)
     known = describe_producer_ids(brokers, {producer.producer_id for _, producer in first.values()})
     found = {
-        partition: OpenTransaction(partition, offset, producer, known.get(producer.producer_id))
+        partition: PartitionTransaction(partition, offset, producer, known.get(producer.producer_id))
         for partition, (offset, producer) in first.items()
     }
     # One that ended between the two requests looks as if it hung.

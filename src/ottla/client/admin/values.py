@@ -182,7 +182,7 @@ class ActiveProducer(NamedTuple):
     transaction_start_offset: int | None
 
 
-class OpenTransaction(NamedTuple):
+class PartitionTransaction(NamedTuple):
     """An open transaction in one partition. `transaction`: what a coordinator has of its producer; None where none knows the producer."""
 
     partition: TopicPartition

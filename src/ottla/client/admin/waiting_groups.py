@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.client.admin.client import AdminClient
-from ottla.client.admin.values import LATEST, CommittedOffset, Failure, OpenTransaction
+from ottla.client.admin.values import LATEST, CommittedOffset, Failure, PartitionTransaction
 from ottla.protocol.model import TopicPartition
 from ottla.text import printable
 
@@ -19,7 +19,7 @@ class WaitingPartition(NamedTuple):
     group: str
     committed: int
     end: int
-    transaction: OpenTransaction
+    transaction: PartitionTransaction
 
     @property
     def lag(self) -> int:
