@@ -203,8 +203,8 @@ def first_sequences(script: Script) -> None:
         script.add(**named)
         for sequence_delta in (5, 2, 1, 2):
             script.produce(version, sequence_delta=sequence_delta, **named)
-        script.end(commits=False, **named)
         script.describe_producers()
+        script.end(commits=False, **named)
 
 
 @pytest.mark.conformance(
