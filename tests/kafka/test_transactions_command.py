@@ -64,7 +64,7 @@ def comparable(printed: Printed, name: str) -> tuple[int, str, list[str]]:
 def masked(line: str, row: str, producer_ids: list[int]) -> str:
     """A row with the number of its producer id in place of the id, where a row of the command has one."""
     cells, column = row.split(" "), {"list": 2, "describe-producers": 0}.get(line.split()[0])
-    if column is not None and len(cells) > column:
+    if column is not None and len(cells) > column and cells[column].isdigit():
         cells[column] = f"<id {producer_ids.index(int(cells[column]))}>"
     return " ".join(cells)
 
