@@ -255,16 +255,20 @@ def _most_stayed(losses: Sequence[Verdict]) -> bool:
 
 def _returns(verdicts: Sequence[Verdict], at: int, losses: Sequence[Verdict], taken: set[int]) -> list[Verdict]:
     """What comes back to the groups of these losses, from a place in all verdicts on; it is taken then."""
-    groups, names = {loss.group for loss in losses}, {_name(loss) for loss in losses}
+    groups, away = {loss.group for loss in losses}, {(loss.group, _name(loss)) for loss in losses}
     last_ms = losses[-1].started_ms + RETURN_MS
     found = []
     while at < len(verdicts) and verdicts[at].started_ms <= last_ms:
         each = verdicts[at]
         at += 1
-        is_return = _name(each) in names or each.cause in (*LOSSES_AT_ONCE, Cause.COLD_START)
+        member = each.group, _name(each)
+        is_of_all = each.cause in (Cause.COORDINATOR_MOVE, Cause.COLD_START)
+        is_return = member in away or is_of_all or (each.cause is Cause.EXPIRE_HEARTBEAT and not _is_loss(each))
         if id(each) not in taken and each.group in groups and is_return and each.kind != AVOIDED:
             taken.add(id(each))
             found.append(each)
+            if not is_of_all:
+                away.discard(member)  # what happens to it from now on is something else
     return found
 
 

@@ -95,6 +95,14 @@ def test_members_that_join_a_group_that_has_just_started_are_part_of_its_start()
     assert _kinds(start, _verdict(Cause.JOIN_NEW, 11, "w2"), leave) == [("group start", ("w1", "w2"), 2), ("scaling", ("w3",), 1)]
 
 
+def test_what_happens_to_a_member_after_it_is_back_is_not_of_the_outage() -> None:
+    lost = [_verdict(Cause.COORDINATOR_MOVE, 10, group=group, members_before=2, members_after=0) for group in ("orders", "billing")]
+    back = _verdict(Cause.EXPIRE_HEARTBEAT, 12, members_before=0, members_after=2)
+    again = _verdict(Cause.POLL_TIMEOUT, 18, members_before=2, members_after=1)
+    other = _verdict(Cause.EXPIRE_HEARTBEAT, 20, "w2", members_before=2, members_after=1)
+    assert [kind for kind, *_ in _kinds(*lost, back, again, other)] == ["broker outage", "slow consumer", "lost member"]
+
+
 def test_an_outage_goes_on_while_groups_move() -> None:
     moves = [_verdict(Cause.COORDINATOR_MOVE, at_s, f"w{at_s}", group=f"g{at_s}") for at_s in (10, 18, 30)]
     assert _kinds(*moves[:1]) == [("coordinator move", (), 1)]
