@@ -14,6 +14,7 @@ from ottla.history.processes import Identity, KnownMembers, of_evidence, of_memb
 from ottla.history.rounds.round import Arrival, Departure, Membership, Previous, Round
 from ottla.history.rounds.splitting import Part
 from ottla.history.sources.evidence import Cause, CommitSpan, Evidence, Kind, Source
+from ottla.history.sources.outages import LOST_AT_ONCE
 from ottla.protocol.model import TopicPartition
 
 SUBSCRIPTION_CHANGED: Final = "subscription has changed"
@@ -178,8 +179,8 @@ def _add_departure(gone: dict[str, Departure], item: Evidence, role: Role, known
         who = known.complete(of_evidence(item))
         departure = gone[key] = Departure(who=who, at_ms=item.at_ms, clock=item.clock, role=role)
         departure.is_consumer_type = item.group_type == "consumer"
-    elif _RANK[role] > _RANK.get(departure.role, 0):
-        departure.role = role
+    elif _RANK[role] > _RANK.get(departure.role, 0) and not (departure.role == Role.LEFT and departure.clock == item.clock):
+        departure.role = role  # who has left is removed once more only by a coordinator that had not stored it
     departure.items.append(item)
     departure.client_reason = departure.client_reason or plain_reason(item.client_reason)
     if item.evidence:
@@ -312,6 +313,7 @@ class MembershipWalk:
         """Who joined in the round before: by which clock, and when."""
         self._cold_start: tuple[str, int] | None = None
         self._moved: tuple[str, int] | None = None
+        self._outage: tuple[str, int] | None = None
         self._left_for_now: set[str] = set()
         self._closed: list[Departure] = []
         self._generation: int | None = None
@@ -335,6 +337,8 @@ class MembershipWalk:
         if rebalance.after is not None and self._membership is not None:
             self._add_unsaid(rebalance, self._membership, rebalance.after)
         for departure in rebalance.departures:
+            if LOST_AT_ONCE in departure.figures:
+                self._outage = departure.clock, departure.at_ms
             is_default = departure.who.has_default_name
             departure.is_with_others = any(is_default or not arrival.who.is_same_client(departure.who) for arrival in rebalance.arrivals)
             joined = self._joined_ms.get(departure.who.member_id or "")
@@ -360,6 +364,7 @@ class MembershipWalk:
     def _replace_static(self, rebalance: Round) -> None:
         """A static member that came back without a rebalance has another member id from now on; its old one did not go."""
         for item in rebalance.of_kind(Kind.STATIC_REPLACED):
+            self._left_for_now.discard(item.instance_id or "")
             if self._membership is None or item.instance_id is None or not item.member_id:
                 continue
             members = {
@@ -388,8 +393,8 @@ class MembershipWalk:
             elif item.kind in (Kind.LOADED, Kind.OBSERVED) and item.members is not None and self._membership is None:
                 self._set(_membership(item.members, item.protocol, item.topics, has_assignments=True))
                 self._count = len(item.members)
-        if self._moved is not None and self._moved[0] == rebalance.clock and self._moved[1] <= rebalance.started_ms:
-            rebalance.since_move_ms = rebalance.started_ms - self._moved[1]
+        rebalance.since_move_ms = _since_ms(self._moved, rebalance)
+        rebalance.since_outage_ms = _since_ms(self._outage, rebalance)
 
     def _add_unsaid(self, rebalance: Round, before: Membership, after: Membership) -> None:
         """Members that the lists show to have come or gone, and that no source names."""
@@ -517,6 +522,13 @@ def _is_first_generation(rebalance: Round) -> bool:
 def _is_first_epoch(part: Part, rebalance: Round) -> bool:
     """Whether the first members of a KIP-848 group make its first epochs: Apache Kafka 4.3 begins with 2."""
     return rebalance.is_consumer_type and bool(part.generations) and part.generations[0] <= FIRST_EPOCH and bool(rebalance.arrivals)
+
+
+def _since_ms(before: tuple[str, int] | None, rebalance: Round) -> int | None:
+    """How long before the round something was, by the round's clock."""
+    if before is None or before[0] != rebalance.clock or before[1] > rebalance.started_ms:
+        return None
+    return rebalance.started_ms - before[1]
 
 
 def _end(rebalance: Round) -> tuple[int, str]:

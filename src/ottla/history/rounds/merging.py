@@ -25,8 +25,8 @@ _Key = tuple[int, int]
 again had not written its last generations, and uses them once more."""
 
 
-_Return = tuple[_Key, str | None]
-"""A static member that came back: after which generation, and its instance id."""
+_Return = tuple[_Key, str | None, bool]
+"""A static member that came back: after which generation, and its instance id; whether it was refused."""
 
 FENCED_WITHIN_MS: Final = 60_000
 """A request of the replaced member this soon shows that it lives: the same story as its replacement."""
@@ -34,6 +34,8 @@ TAKES_TURNS_WITHIN_MS: Final = 3_000
 """An instance id that is replaced again this soon is taken in turns by two processes: one story."""
 BEGINS_AGAIN_WITHIN_MS: Final = 10_000
 EPOCHS_BEHIND_MAX: Final = 4
+SEEN_WITHIN_MS: Final = 2_000
+"""A client notices a loss no later than this after the coordinator, and often before it."""
 _LOSSES: Final = frozenset({Kind.CLIENT_LEAVES, Kind.CLIENT_LOST})
 
 
@@ -164,7 +166,7 @@ def _joined(first: Part, second: Part) -> Part:
 def _add_avoided(avoided: dict[_Return, list[Round]], key: _Key, part: Part, group: str) -> None:
     """Add it, or its part where another source showed the same return."""
     item = part.items[0]
-    known = avoided.setdefault((key, item.instance_id or item.member_id), [])
+    known = avoided.setdefault((key, item.instance_id or item.member_id, item.kind is Kind.JOIN_REFUSED), [])
     same_clock = next((each.parts[-1] for each in reversed(known) if each.parts[-1].clock == part.clock), None)
     within_ms = TAKES_TURNS_WITHIN_MS if item.kind is Kind.STATIC_REPLACED else FENCED_WITHIN_MS
     if same_clock is not None and part.started_ms - same_clock.items[-1].at_ms <= within_ms:
@@ -325,8 +327,7 @@ def _place_between(items: Sequence[Evidence], after_joined: int | None, next_joi
         if item.generation is not None and item.kind in _LOSSES:
             first = index.first_after(item.generation, life)
         if item.kind in _LOSSES:
-            at = _departure_between(item, first if first is not None else 0, last, index)
-            at = first if at is None else at
+            at = next(iter(_departures_between(item, first if first is not None else 0, last, index)), first)
         else:
             at = last if next_joined is not None else first
             if item.trigger == Cause.SUBSCRIPTION and first is not None:
@@ -349,17 +350,19 @@ def _epoch_alone_from(first: int, index: _Index) -> int | None:
 def _place_by_member(items: Sequence[Evidence], index: _Index) -> None:
     """A log that never says which generation it joined: its losses belong to the departures of the same member."""
     for item in items:
-        at = _departure_between(item, 0, len(index.rounds) - 1, index) if item.kind in _LOSSES else None
+        places = _departures_between(item, 0, len(index.rounds) - 1, index) if item.kind in _LOSSES else []
+        later = (at for at in places if index.rounds[at].started_ms >= item.at_ms - SEEN_WITHIN_MS)
+        at = next(later, places[-1] if places else None)  # a KIP-848 member keeps its id, and may go several times
         if at is not None:
             index.rounds[at].client_items.append(item)
 
 
-def _departure_between(item: Evidence, first: int, last: int, index: _Index) -> int | None:
-    """The first round in which the member goes, as a source of the whole group says."""
+def _departures_between(item: Evidence, first: int, last: int, index: _Index) -> list[int]:
+    """The rounds in which the member goes, as a source of the whole group says."""
     if item.member_id is None:
-        return None
-    for at in range(first, last + 1):
-        for said in index.rounds[at].items:
-            if said.member_id == item.member_id and role_of(said) in DEPARTS:
-                return at
-    return None
+        return []
+    return [
+        at
+        for at in range(first, last + 1)
+        if any(said.member_id == item.member_id and role_of(said) in DEPARTS for said in index.rounds[at].items)
+    ]

@@ -122,6 +122,7 @@ class Round:
 
     `parts`: the same rebalance as each source shows it, the most informative first. `follow_ups`: second halves of a cooperative rebalance.
     `since_move_ms`: since another coordinator had loaded the group, or the one before had unloaded it, on its clock.
+    `since_outage_ms`: since the broker had lost members of several groups in one instant, some of them this group's, on its clock.
     `resubscribed`: members that subscribe to other topics than before, in it or in those just before and after it, where sources name them.
     `change`: what its assignment changed, where one is known.
     `protocol_before`, `protocol_after`: the assignors of the two generations, as lists of members, or else clients, name them.
@@ -146,6 +147,7 @@ class Round:
     commits: Mapping[TopicPartition, CommitSpan] = field(default_factory=dict)
     commits_after: Mapping[TopicPartition, CommitSpan] = field(default_factory=dict)
     since_move_ms: int | None = None
+    since_outage_ms: int | None = None
     resubscribed: frozenset[str] = frozenset()
     protocol_before: str | None = None
     protocol_after: str | None = None

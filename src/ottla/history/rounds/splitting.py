@@ -169,6 +169,8 @@ class _Splitter:
         part = Part(clock=item.clock, source=item.source, stage=Stage.ENDED, is_avoided=True, items=[item])
         if item.generation is not None:
             part.generations.append(item.generation)
+        part.context = [each for each in self._context if is_static_leave(each) and each.instance_id == item.instance_id]
+        self._context = [each for each in self._context if each not in part.context]  # it is back
         self._parts.append(part)
 
     def refused(self, item: Evidence) -> None:

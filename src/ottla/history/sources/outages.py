@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ottla.history.sources.evidence import Cause, Evidence, Kind, Source
+from ottla.history.sources.evidence import Cause, Evidence, Kind, Source, name_in_member_id
 
 AT_ONCE_MS: Final = 1_000
 GROUPS_MIN, MEMBERS_MIN = 2, 3
@@ -18,8 +18,8 @@ BEGAN_WITHIN_MS: Final = 60_000
 """All sessions begin again when groups are loaded, so that those of members that are dead end together."""
 STOOD_STILL_MS: Final = 4_000
 """A broker that stood still for a session timeout has said nothing for as long before. Few sessions are shorter."""
-STAY_SHARE_MAX: Final = 0.87
-"""Where so large a share of the members that ever joined stays, it was not the broker."""
+STAY_SHARE_MAX: Final = 0.55
+"""Where so large a share of the members stays, it was not the broker. Some that seem to stay had gone unseen."""
 LOST_AT_ONCE: Final = "members_lost_at_once"
 """The figure of a loss: how many members of all groups were lost in this instant."""
 
@@ -75,13 +75,17 @@ def _stood_still(together: Sequence[Evidence], said: Sequence[int], about_member
     for item in about_members:
         if item.at_ms >= first_ms:
             continue
-        member = (item.group, item.member_id)
         if item.kind in (Kind.MEMBER_LEFT, Kind.MEMBER_REMOVED) or item.trigger == Cause.EXPIRE_HEARTBEAT:
-            here.discard(member)
+            here.discard(_member(item))
         else:
-            here.add(member)
-    lost = {(item.group, item.member_id) for item in together}
+            here.add(_member(item))
+    lost = set(map(_member, together))
     return len(here - lost) <= STAY_SHARE_MAX * len(here | lost)
+
+
+def _member(item: Evidence) -> tuple[str | None, str | None]:
+    """A process that is started again is one member, by its name."""
+    return item.group, item.instance_id or item.client_id or name_in_member_id(item.member_id) or item.member_id
 
 
 def _instants(items: Iterable[Evidence]) -> Iterable[list[Evidence]]:

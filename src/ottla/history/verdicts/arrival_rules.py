@@ -47,7 +47,8 @@ def _may_replace(joining: Joining) -> bool:
 
 
 def _protocol_changed(joining: Joining) -> bool:
-    return joining.arrival.is_protocol_changed and _is_later(joining)
+    is_start = not _is_later(joining) and joining.arrival.loss is None  # members that start together agree on an assignor
+    return joining.arrival.is_protocol_changed and not is_start
 
 
 _C = Cause

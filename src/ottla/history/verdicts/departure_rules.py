@@ -263,7 +263,7 @@ DEPARTURE_RULES: Final[tuple[Rule[Departure], ...]] = (
         name="left without a reason",
         source=_LOG,
         condition="LeaveGroup, or epoch -1, and no reason: what every client but Java's sends, and all of them on KIP-848",
-        weights={_C.LEAVE_CLOSE: 3, _C.RESTART_DYNAMIC: 3, _C.POLL_TIMEOUT: 2, _C.ADMIN: 0.1, **OPEN},
+        weights={_C.LEAVE_CLOSE: 3, _C.RESTART_DYNAMIC: 3, _C.POLL_TIMEOUT: 2, _C.ADMIN: 0.5, **OPEN},
         confidence=_MEDIUM,
         holds=left,
     ),

@@ -16,8 +16,8 @@ from ottla.history.rounds.membership import Role, role_of
 from ottla.history.rounds.returns import RETURN_WITHIN_MS
 from ottla.history.rounds.round import Arrival, Departure, Round
 from ottla.history.sources.evidence import Cause, Evidence, Kind, Source
-from ottla.history.sources.log_lines import REMOVED_BEFORE
-from ottla.history.sources.outages import LOST_AT_ONCE
+from ottla.history.sources.log_lines import ANY_LEAVE, REMOVED_BEFORE
+from ottla.history.sources.outages import AT_ONCE_MS, LOST_AT_ONCE
 from ottla.history.verdicts.arrival_rules import ARRIVAL_RULES, ASSIGNOR_CAME, Joining, judge_avoided
 from ottla.history.verdicts.change_rules import CHANGE_RULES, is_coordinator_moved, is_protocol_changed
 from ottla.history.verdicts.cost import cost_of, figures_of, what_is_missing
@@ -77,8 +77,12 @@ def _finding(item: Evidence, causes: list[Cause], is_open: Weights) -> Finding:
     weights = dict(is_open)
     if causes == [Cause.POLL_TIMEOUT]:
         weights.pop(Cause.RESTART_DYNAMIC, None)  # a member that says so was there to say it
+    if causes == [Cause.SUBSCRIPTION] and item.source is Source.CLIENT_LOG:
+        weights |= {Cause.TOPIC_CHANGE: 0.3}  # a client with a pattern does not say why it matches other topics
     if tuple(causes) == REMOVED_BEFORE.candidates:
         weights |= {Cause.ADMIN: 1.0, Cause.SYNC_TIMEOUT: 1.0}  # whoever removed it
+    if tuple(causes) == ANY_LEAVE.candidates:
+        weights |= {Cause.ADMIN: 1.0}  # whoever sent it
     for cause in causes:
         weights |= _IMPLIED.get(cause, {})
     weights |= dict.fromkeys(causes, 1.0)
@@ -222,9 +226,10 @@ def judge_follow_up(rebalance: Round, first: Verdict, *, is_last: bool) -> Verdi
 
 def _judge(rebalance: Round, losses: dict[int, Narrowed], doubt: Doubt | None, *, is_last: bool) -> Verdict:
     readings = _readings(rebalance, losses, doubt)
-    main = _after_move(rebalance, _main(rebalance, readings))
-    if main.departure is not None:
-        losses[id(main.departure)] = main.narrowed  # its return is the same story
+    main = _by_broker(rebalance, _main(rebalance, readings))
+    for reading in readings:
+        if reading.departure is not None:
+            losses[id(reading.departure)] = _by_broker(rebalance, reading).narrowed  # its return is the same story
     cause = main.narrowed.cause
     contributing = tuple(dict.fromkeys(reading.narrowed.cause for reading in readings if reading.narrowed.cause is not cause))
     policy = POLICIES[cause]
@@ -264,6 +269,7 @@ def _judge(rebalance: Round, losses: dict[int, Narrowed], doubt: Doubt | None, *
         sources=_sources(rebalance),
         rules=main.narrowed.rules,
         clock=rebalance.clock,
+        share=main.narrowed.share,
     )
 
 
@@ -274,7 +280,7 @@ def _measured(loss: Departure) -> str:
 
 
 def _avoided(rebalance: Round) -> Verdict:
-    narrowed, item = judge_avoided(rebalance), rebalance.parts[0].items[0]
+    narrowed, item = _after_outage(rebalance, judge_avoided(rebalance)), rebalance.parts[0].items[0]
     who = of_evidence(item)
     policy = POLICIES[narrowed.cause]
     situation = Situation(dict(item.evidence), who, None, rebalance.is_consumer_type, did_return=True)
@@ -300,6 +306,7 @@ def _avoided(rebalance: Round) -> Verdict:
         sources=_sources(rebalance),
         rules=narrowed.rules,
         clock=rebalance.clock,
+        share=narrowed.share,
     )
 
 
@@ -333,29 +340,52 @@ def _main(rebalance: Round, readings: list[_Reading]) -> _Reading:
     if whole is not None:
         return _Reading(whole, rebalance.started_ms, _who_triggered(rebalance))
     at_once = [each for each in readings if each.departure is not None and LOST_AT_ONCE in each.departure.figures]
-    lost = at_once or [reading for reading in readings if reading.narrowed.cause in LOSSES]
-    return min(lost, key=_is_return) if lost else readings[0]
+    if at_once and at_once[0].at_ms - readings[0].at_ms > AT_ONCE_MS:
+        readings = [each for each in readings if each not in at_once]  # it had begun before
+    elif at_once:
+        return at_once[0]
+    lost = [reading for reading in readings if reading.narrowed.cause in LOSSES]
+    if not lost:
+        return readings[0]
+    main = min(lost, key=_is_return)
+    if main.narrowed.cause is Cause.EXPIRE_HEARTBEAT and main.at_ms - readings[0].at_ms > AT_ONCE_MS and readings[0] not in lost:
+        confidence = min(main.narrowed.confidence, Confidence.MEDIUM)  # others had begun it
+        return replace(main, narrowed=main.narrowed._replace(confidence=confidence))
+    return main
 
 
 _BY_A_MOVE: Final = frozenset({Cause.EXPIRE_HEARTBEAT, Cause.RESTART_DYNAMIC, Cause.JOIN_TIMEOUT})
+OUTAGE_MS: Final = 20_000
+"""So long after a broker had lost members at once, these may still look for their place."""
+_BY_AN_OUTAGE: Final = {Cause.COLD_START: 0.7, Cause.STATIC_REJOIN: 0.6, Cause.SYNC_TIMEOUT: 0.5, Cause.STATIC_FENCED: 0.3}
+"""How likely it is then that members repeat a request that the broker had not answered, or have not got their answer."""
 
 
-def _after_move(rebalance: Round, main: _Reading) -> _Reading:
+def _by_broker(rebalance: Round, reading: _Reading) -> _Reading:
     """Members that are lost, or join once more, right after their coordinator had moved most likely did not find it in time.
 
     One of several that did may have been lost by itself.
     """
-    loss = main.departure or (main.arrival.loss if main.arrival is not None else None)
+    loss = reading.departure or (reading.arrival.loss if reading.arrival is not None else None)
     has_left = loss is not None and loss.role == Role.LEFT
-    if main.narrowed.cause not in _BY_A_MOVE or has_left or not is_coordinator_moved(rebalance):
-        return main
+    if reading.narrowed.cause not in _BY_A_MOVE or has_left or not is_coordinator_moved(rebalance):
+        return replace(reading, narrowed=_after_outage(rebalance, reading.narrowed))
     is_alone = len({member.who for member in _members(rebalance)}) < ((rebalance.count_before or 0) + 1) // 2
-    by_move = 0.3 if is_alone else 0.7
-    shares = [(Cause.COORDINATOR_MOVE, by_move), *((cause, (1 - by_move) * share) for cause, share in main.narrowed.shares)]
-    shares.sort(key=lambda each: -each[1])
-    rules = (*main.narrowed.rules, "the coordinator had moved")
-    narrowed = Narrowed(shares, min(main.narrowed.confidence, Confidence.MEDIUM), rules, False)
-    return replace(main, narrowed=narrowed)
+    return replace(reading, narrowed=_with_move(reading.narrowed, 0.3 if is_alone else 0.7, "the coordinator had moved"))
+
+
+def _after_outage(rebalance: Round, narrowed: Narrowed) -> Narrowed:
+    """What a group does soon after it has lost members together with others."""
+    is_soon = rebalance.since_outage_ms is not None and rebalance.since_outage_ms <= OUTAGE_MS
+    share = _BY_AN_OUTAGE.get(narrowed.cause, 0.0) if is_soon else 0.0
+    return _with_move(narrowed, share, "members of several groups had been lost in one instant") if share else narrowed
+
+
+def _with_move(narrowed: Narrowed, share: float, reason: str) -> Narrowed:
+    shares = {cause: (1 - share) * other for cause, other in narrowed.shares}
+    shares[Cause.COORDINATOR_MOVE] = shares.get(Cause.COORDINATOR_MOVE, 0.0) + share
+    ranked = sorted(shares.items(), key=lambda each: -each[1])
+    return Narrowed(ranked, min(narrowed.confidence, Confidence.MEDIUM), (*narrowed.rules, reason), False)
 
 
 def _is_return(reading: _Reading) -> bool:
@@ -369,7 +399,7 @@ def _whole(rebalance: Round) -> Narrowed | None:
             continue
         if item.kind is Kind.CONVERTED and "empty" not in (item.reason or ""):
             return _certain(Cause.MIGRATION, item)
-        if item.kind is Kind.TRIGGER and item.trigger in WHOLE:
+        if item.kind is Kind.TRIGGER and item.trigger in WHOLE and not (item.trigger == Cause.STATIC_REJOIN and rebalance.arrivals):
             return _certain(Cause(item.trigger), item)
         if item.kind is Kind.TRIGGER and item.candidates[:1] == (Cause.STATIC_REJOIN,) and not rebalance.arrivals and not settles:
             return Narrowed(((Cause.STATIC_REJOIN, 0.7), (Cause.STATIC_FENCED, 0.3)), Confidence.LOW, (str(item.source),), False)
@@ -411,7 +441,8 @@ def _judge_arrival(arrival: Arrival, rebalance: Round, losses: dict[int, Narrowe
 
 def _finding_of(narrowed: Narrowed) -> Finding:
     """What findings leave, as one, for more to be said of it. A source of the group may not see that an assignor changed."""
-    weights = {Cause.ASSIGNOR_CHANGE: 0.02, **dict(narrowed.shares)}
+    weights = dict(narrowed.shares)
+    weights[Cause.ASSIGNOR_CHANGE] = max(0.02, weights.get(Cause.ASSIGNOR_CHANGE, 0.0))
     return Finding(", ".join(narrowed.rules), Source.BROKER_LOG, weights, narrowed.confidence)
 
 

@@ -13,12 +13,13 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from ottla.history.processes import Identity
 from ottla.history.rounds.splitting import SOURCE_RANK
 from ottla.history.sources.evidence import Cause, Source
+from ottla.history.verdicts.calibration import HIGH_SHARE, MEDIUM_SHARE
 
 REBALANCE, AVOIDED, REFUSED = "rebalance", "avoided", "refused"
 
 
 class Confidence(IntEnum):
-    """How sure a verdict is. High: right in at least 95 of 100 such verdicts."""
+    """How sure a verdict is. High: right in at least 98 of 100 such verdicts of days on which much happens at once."""
 
     LOW = 0
     MEDIUM = 1
@@ -28,10 +29,8 @@ class Confidence(IntEnum):
 Weights = Mapping[Cause, float]
 Subject = TypeVar("Subject")
 
-HIGH_SHARE: Final = 0.9
-MEDIUM_SHARE: Final = 0.55
 CANDIDATE_SHARE: Final = 0.02
-"""The share of all weights that a cause needs for a confidence, or to be a candidate at all."""
+"""The share of all weights that a cause needs to be a candidate at all."""
 CONFLICT_SHARE: Final = 0.01
 """Where the likeliest causes of two findings have less than this of each other's weight, the findings contradict each other."""
 UNNAMED_SHARE: Final = 0.001
@@ -74,6 +73,11 @@ class Narrowed(NamedTuple):
     def cause(self) -> Cause:
         """The likeliest cause."""
         return self.shares[0][0] if self.shares else Cause.UNKNOWN
+
+    @property
+    def share(self) -> float:
+        """That of the likeliest cause."""
+        return self.shares[0][1] if self.shares else 0.0
 
     @property
     def candidates(self) -> tuple[Cause, ...]:
@@ -181,7 +185,8 @@ class Verdict:
     started_ms and ended_ms are of `clock`; ended_ms is None where no assignment was stored. outcome: completed, emptied, superseded (the
     next one began before the assignment was stored), interrupted (the coordinator moved), open. planned, avoidable: None where that cannot
     be said. rebalance_class: 1 (a heartbeat came too late), 2 (processing took longer than the poll interval) or None. contributing: causes
-    of triggers that came while it ran. who: the member that caused it. evidence: figures, units in their names.
+    of triggers that came while it ran. who: the member that caused it. evidence: figures, units in their names. share: of the cause in all
+    weights that the rules leave.
     """
 
     group: str
@@ -208,6 +213,7 @@ class Verdict:
     sources: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     clock: str = ""
+    share: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values (docs/diagnose.md)."""

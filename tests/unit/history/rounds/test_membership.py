@@ -50,6 +50,15 @@ def test_members_that_a_log_names_are_not_counted_twice() -> None:
     assert (departure.role, departure.session_timeout_ms, departure.rebalance_timeout_ms) == ("left", 6_000, 8_000)
 
 
+def test_a_member_that_left_was_not_lost_where_a_reloaded_coordinator_removes_it_again() -> None:
+    log = EvidenceLog()
+    log.leave("b-id", 4)
+    log.add(Kind.MEMBER_REMOVED, 9_000, member_id="b-id", trigger="EXPIRE_HEARTBEAT")
+    log.rebalance(5, count=1)
+    (departure,) = rounds_of_group("g", log.lines)[0].departures
+    assert departure.role == Role.LEFT
+
+
 def test_a_log_without_lists_counts_members_by_what_came_and_went() -> None:
     log = EvidenceLog()
     log.leave("b-id", 4)

@@ -70,6 +70,17 @@ def test_a_static_return_is_avoided_unless_its_trigger_follows() -> None:
     assert (part.is_avoided, part.generation, len(part.items)) == (False, 4, 4)
 
 
+def test_a_static_leave_is_over_when_the_member_is_back() -> None:
+    log = EvidenceLog(group_type="consumer")
+    log.add(Kind.MEMBER_LEFT, member_id="a", instance_id="i", trigger="STATIC_REJOIN")
+    log.add(Kind.STATIC_REPLACED, generation=3, member_id="b", instance_id="i")
+    log.add(Kind.MEMBER_REMOVED, 20_000, member_id="b", instance_id="i", trigger="EXPIRE_HEARTBEAT")
+    log.add(Kind.JOIN_COMPLETED, generation=4)
+    back, lost = split(log.lines)[0]
+    assert (back.is_avoided, [item.member_id for item in back.context]) == (True, ["a"])
+    assert lost.context == []
+
+
 def test_a_static_leave_of_kip_848_starts_nothing() -> None:
     log = EvidenceLog(group_type="consumer")
     log.add(Kind.MEMBER_LEFT, member_id="a", instance_id="i", trigger="STATIC_REJOIN")

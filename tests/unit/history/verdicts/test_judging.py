@@ -438,3 +438,28 @@ def test_a_member_that_brings_another_assignor_changed_it() -> None:
     verdict = last(log, topic)
     assert (verdict.cause, verdict.confidence) == (Cause.ASSIGNOR_CHANGE, Confidence.MEDIUM)
     assert Cause.JOIN_NEW in verdict.candidates
+
+
+def test_a_group_that_starts_again_after_an_outage_was_not_started_by_an_operator() -> None:
+    log = settled()
+    at_once = {"members_lost_at_once": 9}
+    for member_id in ("m1", "m2"):
+        log.add(Kind.TRIGGER, generation=1, member_id=member_id, trigger="EXPIRE_HEARTBEAT", evidence=at_once, coalesced=member_id == "m2")
+    log.add(Kind.EMPTIED, generation=2)
+    log.join("m3", 2, after_ms=3_000, client_id="w3")
+    log.rebalance(3, count=1)
+    lost, start = judge_group("g", log.lines)[-2:]
+    assert (lost.cause, lost.confidence) == (Cause.COORDINATOR_MOVE, Confidence.HIGH)
+    assert (start.cause, start.confidence) == (Cause.COORDINATOR_MOVE, Confidence.MEDIUM)
+    assert Cause.COLD_START in start.candidates
+
+
+def test_a_loss_within_a_rebalance_that_others_began_is_not_what_it_is_put_down_to() -> None:
+    log = settled()
+    log.leave("m2", 1, client_id="w2", client_reason=CLOSED)
+    log.add(
+        Kind.TRIGGER, 4_000, generation=1, member_id="m1", trigger="EXPIRE_HEARTBEAT", evidence={"members_lost_at_once": 9}, coalesced=True
+    )
+    log.join("m4", 1, client_id="w4", coalesced=True)
+    log.rebalance(2, count=1)
+    assert last(log).cause is Cause.LEAVE_CLOSE

@@ -55,7 +55,7 @@ def test_where_sources_disagree_the_more_informative_decides_and_the_confidence_
 
 
 def test_the_confidence_is_that_of_the_shares_and_at_most_that_of_the_rules() -> None:
-    assert narrow([finding(LOG, LEAVE_CLOSE=3, POLL_TIMEOUT=2)]).confidence is Confidence.MEDIUM
+    assert narrow([finding(LOG, LEAVE_CLOSE=3, POLL_TIMEOUT=1)]).confidence is Confidence.MEDIUM
     assert narrow([finding(LOG, LEAVE_CLOSE=1, POLL_TIMEOUT=1, ADMIN=1)]).confidence is Confidence.LOW
     assert narrow([finding(LOG, Confidence.LOW, LEAVE_CLOSE=1)]).confidence is Confidence.LOW
 
