@@ -1,5 +1,7 @@
 """The scorer of days finds what is told wrong, what is not told, and what is told twice; a recorded day can be scored again."""
 
+import random
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,15 +10,19 @@ import pytest
 
 from ottla.history.incidents import find_incidents
 from ottla.history.processes import Identity
-from ottla.history.sources.evidence import Cause
+from ottla.history.sources.evidence import Cause, Evidence, Kind, Source
 from ottla.history.verdicts.verdict import Confidence, Verdict
 from trials.day.accidents import add_accidents
 from trials.day.actions import KINDS
+from trials.day.calibration import MODULE, Line, fit, lines_of, module_text
+from trials.day.day import revival
 from trials.day.incident_scoring import score_incidents
 from trials.day.ledger import Action, Day, Step
+from trials.day.monotony import worsened_verdicts
 from trials.day.recording import read_day, write_day
-from trials.day.scoring import HELD, MISSED, RIGHT, SETS, WRONG, report, score, worsened
+from trials.day.scoring import HELD, MISSED, RIGHT, SETS, WRONG, read_evidence, report, score, worsened
 
+ROOT = Path(__file__).parents[2]
 KEPT = Path(__file__).parents[1] / "data" / "days"
 
 
@@ -135,6 +141,16 @@ def test_what_happens_without_an_action_is_put_into_the_ledger() -> None:
     assert "COORDINATOR_MOVE" in day.actions[1].steps[0].causes
 
 
+def test_a_member_whose_library_aborts_is_a_crash_in_the_ledger() -> None:
+    crash = revival("orders", "orders-1", 50_000, died_of=signal.SIGABRT)
+    assert (crash.kind, crash.incident, crash.culprits) == ("died of SIGABRT", "crash", ("orders-1",))
+    (step,) = crash.steps
+    assert step.from_ms < 50_000 < step.to_ms
+    assert "RESTART_DYNAMIC" in step.causes
+    ended = revival("orders", "orders-1", 50_000, died_of=None)
+    assert (ended.kind, ended.incident) == ("revive", "none")
+
+
 def test_a_recorded_day_is_read_again_and_does_not_name_the_machine(tmp_path: Path) -> None:
     happened = tmp_path / "run"
     for name, text in {
@@ -151,6 +167,46 @@ def test_a_recorded_day_is_read_again_and_does_not_name_the_machine(tmp_path: Pa
     assert (tmp_path / "read/broker.log").read_text() == "[x] INFO Group coordinator.group /data/kafka\n"
     assert (tmp_path / "read/clients/orders-1.log").read_text() == "hello /data\n"
     assert (tmp_path / "read/archive/a.jsonl").exists()
+
+
+@pytest.fixture(scope="module")
+def kept_days(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Day, Sequence[Evidence]]]:
+    days = []
+    for name in ("apache-kafka-3", "ottla-3"):
+        directory = tmp_path_factory.mktemp(name)
+        days.append((read_day(KEPT / name, directory), read_evidence(directory)))
+    return days
+
+
+def test_another_source_never_turns_right_into_wrong(kept_days: list[tuple[Day, Sequence[Evidence]]]) -> None:
+    worse = [line for day, evidence in kept_days for line in worsened_verdicts(day, evidence, random.Random(day.seed), 4)]
+    assert worse == []
+
+
+def test_a_source_that_makes_it_worse_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = (Source.BROKER_LOG, Source.CLIENT_LOG)
+    evidence = [Evidence(kind=Kind.TRIGGER, source=source, at_ms=12_000, clock=source, group="orders") for source in sources]
+    causes = {frozenset({Source.BROKER_LOG}): Cause.RESTART_DYNAMIC}
+
+    def judge_evidence(items: Sequence[Evidence]) -> list[Verdict]:
+        cause = causes.get(frozenset(item.source for item in items), Cause.JOIN_NEW)
+        known = {"candidates": (cause,), "confidence": Confidence.HIGH, "planned": True, "avoidable": False, "kind": "rebalance"}
+        return [Verdict(group="orders", generation=12, started_ms=12_000, ended_ms=None, cause=cause, **known)]
+
+    monkeypatch.setattr("trials.day.monotony.judge_evidence", judge_evidence)
+    worse = worsened_verdicts(_day(_restart()), evidence, random.Random(1), 0)
+    assert "orders generation 12: RESTART_DYNAMIC by broker.log, JOIN_NEW by broker.log, clients" in worse
+
+
+def test_confidences_are_fitted_to_the_days_that_are_kept(kept_days: list[tuple[Day, Sequence[Evidence]]]) -> None:
+    shares = fit(line for day, evidence in kept_days for line in lines_of(day, evidence))
+    assert (ROOT / MODULE).read_text() == module_text(shares), "python -m trials day --calibrate"
+
+
+def test_a_share_is_enough_from_where_verdicts_are_right_as_often_as_they_say() -> None:
+    lines = [Line(0.3, Confidence.HIGH, False), *(Line(0.6, Confidence.HIGH, at > 0) for at in range(5)), Line(0.9, Confidence.HIGH, True)]
+    assert fit(lines) == {Confidence.HIGH: 0.9, Confidence.MEDIUM: 0.6}
+    assert fit([Line(0.9, Confidence.MEDIUM, True)]) == {Confidence.HIGH: 1.0, Confidence.MEDIUM: 0.9}
 
 
 @pytest.mark.parametrize("name", ["apache-kafka-3", "ottla-3"])

@@ -7,6 +7,7 @@ A day takes minutes: sessions are short. Its members are of four client librarie
 import argparse
 import random
 import shutil
+import signal
 import tempfile
 import threading
 import time
@@ -20,17 +21,21 @@ from ottla.history.sources.evidence import Cause
 from tests.support.reference.apache_kafka import ApacheKafka
 from trials.day.accidents import add_accidents
 from trials.day.actions import KINDS
+from trials.day.calibration import MODULE, Line, fit, lines_of, module_text
 from trials.day.groups import Group, make_groups
 from trials.day.kinds import Kind, Run, now_ms
 from trials.day.ledger import Action, Day, Step
 from trials.day.members import Member, preload
+from trials.day.monotony import worsened_verdicts
 from trials.day.recording import BROKER_LOG, read_day, write_day
-from trials.day.scoring import HELD, RIGHT, WRONG, Score, report, score_day
+from trials.day.scoring import HELD, RIGHT, WRONG, Score, read_evidence, report, score_day
 from trials.day.world import Disturbances, World, make_broker, start_watch
 from trials.harness.runs import Outcome, Results, add_seed_option
 from trials.harness.world import add_broker_option
 
 NAME = "day"
+KEPT: Final = Path("tests/data/days")
+"""The days with which rules are made."""
 MINUTES: Final = 6.0
 EVERY_S: Final = 4.4
 OVERLAP: Final = 0.3
@@ -154,13 +159,18 @@ class Director:
                 dead = [member for member in group.members.values() if member.is_wanted and not member.is_running]
                 dead = [member for member in dead if member.name not in group.taken]
             for member in dead:
-                causes = (Cause.RESTART_DYNAMIC, Cause.JOIN_NEW, Cause.COLD_START, Cause.EXPIRE_HEARTBEAT, Cause.LEAVE_CLOSE)
-                at_ms = now_ms()
-                step = Step(group=group.name, from_ms=at_ms - 1_000, to_ms=at_ms + 10_000, causes=causes, is_required=False)
-                action = Action(kind="revive", incident="none", planned=False, culprits=(member.name,), from_ms=at_ms, to_ms=at_ms)
-                action.steps.append(step)
-                self._day.actions.append(action)
+                self._day.actions.append(revival(group.name, member.name, now_ms(), died_of=member.died_of))
                 member.start()
+
+
+def revival(group: str, member: str, at_ms: int, *, died_of: int | None) -> Action:
+    """What the ledger says of a member that is started again since it had ended by itself: a crash where its library aborted."""
+    causes = (Cause.RESTART_DYNAMIC, Cause.JOIN_NEW, Cause.COLD_START, Cause.EXPIRE_HEARTBEAT, Cause.LEAVE_CLOSE)
+    if died_of is not None:
+        causes = (Cause.RESTART_DYNAMIC, Cause.EXPIRE_HEARTBEAT, Cause.STATIC_REJOIN)
+    step = Step(group=group, from_ms=at_ms - 1_000, to_ms=at_ms + 10_000, causes=causes, is_required=False)
+    kind, incident = ("revive", "none") if died_of is None else (f"died of {signal.Signals(died_of).name}", "crash")
+    return Action(kind=kind, incident=incident, planned=False, culprits=(member,), from_ms=at_ms, to_ms=at_ms, steps=[step])
 
 
 def make_day(seed: int, broker_kind: str, minutes: float, directory: Path) -> Day:
@@ -210,6 +220,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"how long a day takes (default: {MINUTES:g})")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the sources and the ledger of each day in DIR/BROKER-SEED")
     parser.add_argument("--score", type=Path, metavar="DIR", help="score the day that was kept in DIR; nothing happens")
+    parser.add_argument(
+        "--subsets", type=int, default=0, metavar="N", help="with --score: list what N sets of sources more make worse, too"
+    )
+    parser.add_argument("--calibrate", action="store_true", help="fit the confidences to the days in tests/data/days; nothing happens")
     parser.add_argument("--wrong", action="store_true", help="print each incident that is not told right, with its verdicts")
 
 
@@ -219,8 +233,20 @@ def run(options: argparse.Namespace, results: Results) -> None:
         with tempfile.TemporaryDirectory(prefix="ottla-day-") as directory:
             day = read_day(options.score, Path(directory))
             _say(results, day, score_day(day, Path(directory)), with_wrong=options.wrong)
+            if options.subsets:
+                for line in worsened_verdicts(day, read_evidence(Path(directory)), random.Random(day.seed), options.subsets):
+                    results.say(f"worse with more sources: {line}")
+        return
+    if options.calibrate:
+        MODULE.write_text(module_text(fit(line for path in sorted(KEPT.iterdir()) if path.is_dir() for line in _lines(path))))
         return
     results.run_seeds(options.seed, lambda seed, directory: run_day(options, seed, directory, results))
+
+
+def _lines(kept: Path) -> list[Line]:
+    with tempfile.TemporaryDirectory(prefix="ottla-day-") as directory:
+        day = read_day(kept, Path(directory))
+        return lines_of(day, read_evidence(Path(directory)))
 
 
 def run_day(options: argparse.Namespace, seed: int, directory: Path, results: Results) -> Outcome:

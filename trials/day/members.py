@@ -70,6 +70,12 @@ class Member:
         """Whether its process is there."""
         return self._process is not None and self._process.is_alive()
 
+    @property
+    def died_of(self) -> int | None:
+        """The signal of which its process has died by itself, as where its library aborts; None where it runs, has ended or was killed."""
+        code = None if self._process is None else self._process.exitcode
+        return -code if code is not None and code < 0 else None
+
     def start(self, **changes: Any) -> None:
         """Start it, with settings changed for good."""
         assert not self.is_running, self.name

@@ -3,7 +3,7 @@ incidents are on the first screen."""
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -12,9 +12,10 @@ from ottla.cli.diagnose import SourceOptions, read_sources
 from ottla.cli.incident_screen import LINES, first_screen
 from ottla.cli.text_tables import WIDTH
 from ottla.history.incidents import Incident, find_incidents
-from ottla.history.sources.evidence import Cause
+from ottla.history.sources.evidence import Cause, Evidence, Source
 from ottla.history.verdicts.judging import judge
 from ottla.history.verdicts.verdict import AVOIDED
+from ottla.history.verdicts.verdict import Verdict as VerdictOfRebalance
 from trials.day.incident_scoring import IncidentScore, incident_lines, score_incidents
 from trials.day.ledger import Action, Day, Step
 from trials.day.recording import ARCHIVE, BROKER_LOG, CLIENTS
@@ -44,14 +45,39 @@ class Told(NamedTuple):
     on_screen: Sequence[Incident]
 
 
-def diagnose(sources: Path, names: Iterable[str]) -> Told:
-    """What the command says of some of a day's sources."""
-    broker_logs, client_logs, archives = (
-        [str(sources / name / pattern) if pattern else str(sources / name)] if name in names else []
-        for name, pattern in ((BROKER_LOG, ""), (CLIENTS, "*.log"), (ARCHIVE, ""))
+KINDS_OF_SOURCES: Final[Mapping[str, Container[Source]]] = {
+    BROKER_LOG: (Source.BROKER_LOG,),
+    CLIENTS: (Source.CLIENT_LOG,),
+    ARCHIVE: (Source.GROUP_EVENTS, Source.OFFSETS_TOPIC, Source.ADMIN),
+}
+
+
+def kind_of_source(item: Evidence) -> str:
+    """Where evidence of a day is from, as sets of sources call it."""
+    return next(name for name, sources in KINDS_OF_SOURCES.items() if item.source in sources)
+
+
+def is_of(item: Evidence, names: Container[str]) -> bool:
+    """Whether evidence is of these sources."""
+    return kind_of_source(item) in names
+
+
+def read_evidence(sources: Path) -> Sequence[Evidence]:
+    """All evidence of a day."""
+    options = SourceOptions(
+        broker_logs=[str(sources / BROKER_LOG)], client_logs=[str(sources / CLIENTS / "*.log")], archives=[str(sources / ARCHIVE)]
     )
-    evidence = read_sources(SourceOptions(broker_logs=broker_logs, client_logs=client_logs, archives=archives), zone=UTC).evidence
-    verdicts = [verdict for _, of_group in sorted(judge(evidence).items()) for verdict in of_group]
+    return read_sources(options, zone=UTC).evidence
+
+
+def judge_evidence(evidence: Iterable[Evidence]) -> list[VerdictOfRebalance]:
+    """The verdicts of all groups."""
+    return [verdict for _, of_group in sorted(judge(evidence).items()) for verdict in of_group]
+
+
+def diagnose(evidence: Iterable[Evidence]) -> Told:
+    """What the command says with this evidence."""
+    verdicts = judge_evidence(evidence)
     incidents = find_incidents(verdicts)
     screen = first_screen(incidents, zone=UTC)
     assert len(screen.lines) <= LINES, "the first screen is one screen"
@@ -111,8 +137,22 @@ class Score:
         return counts
 
 
+def with_delays(day: Day) -> Day:
+    """The day, with steps that last as long as the outage of the broker in which they end: their members cannot join before."""
+    outages = [step for action in day.actions if action.incident == OUTAGE for step in action.steps]
+    actions = []
+    for action in day.actions:
+        steps = []
+        for step in action.steps:
+            ends = (each.to_ms for each in outages if each.group == step.group and each.from_ms <= step.to_ms <= each.to_ms)
+            steps.append(replace(step, to_ms=max((step.to_ms, *ends))))
+        actions.append(replace(action, steps=steps))
+    return replace(day, actions=actions)
+
+
 def score(day: Day, verdicts: Sequence[Verdict], on_screen: Sequence[Incident] = ()) -> Score:
     """How these verdicts, and the first screen, tell the day."""
+    day = with_delays(day)
     judged = [_judge(day, verdict) for verdict in verdicts if verdict["started_ms"] <= day.to_ms]
     incidents = [_told(action, judged) for action in day.actions if not action.failure and not _is_disturbed(day, action)]
     told = [each for each in incidents if each is not None]
@@ -195,7 +235,8 @@ def _listed_twice(verdicts: Sequence[Verdict]) -> int:
 
 def score_day(day: Day, sources: Path) -> dict[str, Score]:
     """The score of each set of sources."""
-    return {name: score(day, *diagnose(sources, names)) for name, names in SETS.items()}
+    evidence = read_evidence(sources)
+    return {name: score(day, *diagnose(item for item in evidence if is_of(item, names))) for name, names in SETS.items()}
 
 
 def worsened(scores: Mapping[str, Score]) -> list[str]:

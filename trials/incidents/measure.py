@@ -52,6 +52,8 @@ candidates.
 """
 
 
+DAYS: Final = CORPUS.parent / "days" / "figures.md"
+"""The figures of days of `python -m trials day`, as they were when the day was scored first."""
 CAUSED: Final = "Rebalances that the actions caused:\n\n"
 SET_UP: Final = "\nRebalances of the beginning, when the members started:\n\n"
 
@@ -90,6 +92,7 @@ def accuracy_page(corpus: Sequence[Incident], measured: Sequence[MeasuredAccurac
     parts += [broker_log_table(each) for each in caused(measured) if each.name == "broker log"]
     parts.append("\n## What is taken for what\n\nA row is the true cause, each entry a cause that was found and how often.\n")
     parts += [f"\n### {each.name}\n\n{matrix_table(each.scored)}" for each in measured]
+    parts.append(f"\n{DAYS.read_text()}")
     return "".join(parts)
 
 
