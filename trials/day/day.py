@@ -165,7 +165,7 @@ class Director:
 
 def revival(group: str, member: str, at_ms: int, *, died_of: int | None) -> Action:
     """What the ledger says of a member that is started again since it had ended by itself: a crash where its library aborted."""
-    causes = (Cause.RESTART_DYNAMIC, Cause.JOIN_NEW, Cause.COLD_START, Cause.EXPIRE_HEARTBEAT, Cause.LEAVE_CLOSE)
+    causes: tuple[str, ...] = (Cause.RESTART_DYNAMIC, Cause.JOIN_NEW, Cause.COLD_START, Cause.EXPIRE_HEARTBEAT, Cause.LEAVE_CLOSE)
     if died_of is not None:
         causes = (Cause.RESTART_DYNAMIC, Cause.EXPIRE_HEARTBEAT, Cause.STATIC_REJOIN)
     step = Step(group=group, from_ms=at_ms - 1_000, to_ms=at_ms + 10_000, causes=causes, is_required=False)
