@@ -100,7 +100,12 @@ def test_states_of_consumer_groups_may_be_waited_for(broker: Broker, state: str)
         broker.group("billing").wait(state=state, timeout=0)
 
 
-def test_rebalances_that_are_not_judged_are_not_counted_as_none(broker: Broker) -> None:
+def test_rebalances_are_counted_and_judged(broker: Broker) -> None:
     group = broker.group("billing")
-    with polling(broker, "w1"), pytest.raises(NotImplementedError, match="billing is a consumer group"), group.expect(rebalances=0):
-        group.wait(state="Stable")
+    with polling(broker, "w1"):
+        group.wait(state="Stable", members=1)
+        with group.expect(rebalances=1, unplanned=0), polling(broker, "w2"):
+            group.wait(state="Stable", members=2)
+            with group.expect(rebalances=2, unplanned=2):
+                group.expire("w2")
+            group.wait(state="Stable", members=2)

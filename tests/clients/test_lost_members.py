@@ -17,7 +17,7 @@ from ottla.broker import Broker
 from ottla.groups.events import GroupEvent
 from ottla.groups.reason_evidence import MemberCause, evidence_in
 from ottla.history.sources.evidence import Cause
-from ottla.history.sources.group_events import evidence_of_event
+from ottla.history.sources.group_events import evidence_of_events
 from ottla.history.verdicts.judging import judge
 from ottla.history.verdicts.verdict import Confidence
 from tests.support.processes import LineProgram
@@ -130,7 +130,7 @@ def is_loss(text: str) -> bool:
 
 def advised(events: list[GroupEvent]) -> set[MemberCause]:
     """The causes that members have measured, as the advice of sure verdicts has them."""
-    evidence = [found for event in events if (found := evidence_of_event(event, clock="broker")) is not None]
+    evidence = list(evidence_of_events(events, clock="broker"))
     found = set()
     for verdict in judge(evidence)["pilots"]:
         for advice in verdict.advice:

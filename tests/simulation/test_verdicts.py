@@ -14,7 +14,7 @@ from ottla.groups.commands import Command, GroupEffects
 from ottla.groups.log.records import EvidenceDecoder, encode_key, encode_value
 from ottla.history.sources.broker_log import broker_log_reader
 from ottla.history.sources.evidence import Cause, Evidence, Source
-from ottla.history.sources.group_events import evidence_of_event
+from ottla.history.sources.group_events import evidence_of_events
 from ottla.history.sources.group_records import GroupRecords, ReadCounts
 from ottla.history.verdicts.judging import judge
 from ottla.history.verdicts.verdict import REBALANCE, Confidence, Verdict
@@ -41,10 +41,7 @@ class ObservedSimulation:
 
     def _keep(self, effects: GroupEffects, command: Command | None) -> None:
         now_ms = TIME_MS + self._simulation._events.now_ms
-        for event in effects.events:
-            found = evidence_of_event(event, clock="events")
-            if found is not None and event.group == GROUP_ID:
-                self.events.append(found)
+        self.events += [item for item in evidence_of_events(effects.events, clock="events") if item.group == GROUP_ID]
         time = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         self.lines += [f"[{time},{now_ms % 1000:03}] {PREFIX}{line}" for line in effects.log_lines]
         for record in effects.records:

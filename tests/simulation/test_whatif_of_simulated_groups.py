@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.groups.events import GroupEvent
-from ottla.history.sources.group_events import evidence_of_event
+from ottla.history.sources.group_events import evidence_of_events
 from ottla.history.whatif.prediction import agreement, outcome_with
 from ottla.history.whatif.reconstruction import reconstruct
 from ottla.history.whatif.settings import Settings
@@ -27,7 +27,7 @@ def test_most_rebalances_of_chaotic_groups_are_reproduced(monkeypatch: pytest.Mo
     for seed in range(8):
         events.clear()
         simulate(seed)
-        evidence = [item for event in events if (item := evidence_of_event(event, clock="c")) is not None and item.group == GROUP_ID]
+        evidence = [item for item in evidence_of_events(events, clock="c") if item.group == GROUP_ID]
         behaviour = reconstruct(GROUP_ID, evidence)
         found = agreement(behaviour.recorded_ms, outcome_with(behaviour, Settings()))
         recorded, reproduced = recorded + found.recorded, reproduced + found.reproduced

@@ -14,7 +14,7 @@ from ottla.groups.events import GroupEvent
 from ottla.groups.log.arrow.decoder import GroupRecordDecoder
 from ottla.groups.log.records import EvidenceDecoder
 from ottla.history.incidents import find_incidents
-from ottla.history.sources.group_events import evidence_of_event
+from ottla.history.sources.group_events import evidence_of_events
 from ottla.history.sources.group_records import GroupRecords, ReadCounts
 from ottla.history.story.incident_texts import incident_dict, utc_text
 from ottla.history.verdicts.judging import judge
@@ -128,8 +128,8 @@ def judged(spark: Any, records: list[Record], events: list[GroupEvent] | None = 
 def plain(records: list[Record], events: list[GroupEvent]) -> dict[str, list[Verdict]]:
     """What `ottla diagnose` would say."""
     reader = GroupRecords(PARTITION, decode=EvidenceDecoder().decode, counts=ReadCounts())
-    published = [evidence_of_event(event, clock=f"{GROUP_EVENTS_TOPIC}-0") for event in events]
-    return judge([*reader.read(records), *reader.finish(), *filter(None, published)])
+    published = evidence_of_events(events, clock=f"{GROUP_EVENTS_TOPIC}-0")
+    return judge([*reader.read(records), *reader.finish(), *published])
 
 
 def as_row(verdict: Verdict) -> dict[str, Any]:

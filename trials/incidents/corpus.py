@@ -25,7 +25,7 @@ from ottla.history.sources.archive import FolderProblems, find_partitions, read_
 from ottla.history.sources.broker_log import broker_log_reader
 from ottla.history.sources.client_log import client_log_reader
 from ottla.history.sources.evidence import Cause, Evidence, Source
-from ottla.history.sources.group_events import evidence_of_event, read_event
+from ottla.history.sources.group_events import evidence_of_events, read_event
 from ottla.history.sources.group_records import GroupRecords, ReadCounts
 from ottla.log.files import OsFiles
 from ottla.metadata.topics import CONSUMER_OFFSETS
@@ -308,8 +308,7 @@ def _event_evidence(path: Path) -> Iterator[Evidence]:
         for line in lines:
             event = read_event(line)
             assert event is not None, "Ottla's own events can be read"
-            if (found := evidence_of_event(event, clock="events")) is not None:
-                yield found
+            yield from evidence_of_events([event], clock="events")
 
 
 def _client_evidence(path: Path) -> dict[str, list[Evidence]]:

@@ -21,7 +21,7 @@ from ottla.history.sources.archive import FolderProblems, find_partitions, read_
 from ottla.history.sources.broker_log import broker_log_reader
 from ottla.history.sources.client_log import client_log_reader
 from ottla.history.sources.evidence import Evidence
-from ottla.history.sources.group_events import evidence_of_event
+from ottla.history.sources.group_events import evidence_of_events
 from ottla.history.sources.group_records import GroupRecords, ReadCounts
 from ottla.history.whatif.prediction import Prediction, evidence_of_group, predict
 from ottla.history.whatif.settings import Settings
@@ -187,10 +187,7 @@ def evidence_of_run(run: TrialRun, cluster: IncidentCluster) -> list[Evidence]:
 
 
 def _events(events: Iterable[GroupEvent]) -> Iterator[Evidence]:
-    for event in list(events):
-        item = evidence_of_event(event, clock="broker")
-        if item is not None:
-            yield item
+    yield from evidence_of_events(list(events), clock="broker")
 
 
 def _offsets_topic(data_directory: Path, group: str) -> Iterator[Evidence]:

@@ -37,6 +37,7 @@ class TriggerCode(StrEnum):
     REBALANCE_TIMEOUT = "REBALANCE_TIMEOUT"
     SUBSCRIPTION_CHANGE = "SUBSCRIPTION_CHANGE"
     REGEX_CHANGE = "REGEX_CHANGE"
+    TOPIC_CHANGE = "TOPIC_CHANGE"
     STORE_ERROR = "STORE_ERROR"
     CAPACITY = "CAPACITY"
 
@@ -64,12 +65,15 @@ class GroupEvent:
     second process used its instance id), `loaded` (read back from the log), `offsets_expired` (offsets became too old: evidence
     `offset_count`, Kafka's `offset-expiration`), `offsets_deleted` (by OffsetDelete or with their topic, as `reason` says: evidence
     `offset_count`), `deleted` (by DeleteGroups, with `offset_count` offsets, or because neither members nor offsets were left).
-    Only consumer groups have `epoch_bumped` (the group epoch was increased to `generation`: one event for each trigger, `coalesced` where
-    the epoch before had no target yet), `target_assigned` (the target assignment of `generation`: `members` have their targets) and
-    `static_left` (a static member left for now, with `members` what waits for it).
+    `converted` (the group has the type `group_type` from now on, with these `members`). Only consumer groups have `epoch_bumped` (the group
+    epoch was increased to `generation`: one event for each trigger, `coalesced` where the epoch before had no target yet),
+    `target_assigned` (the target assignment of `generation`: `members` have their targets), `member_reconciled` (a member whose partitions
+    the target of `generation` changed has given up what it had to: evidence `revocation_ms` since it was asked; or has all of its target:
+    `reconciliation_ms` since that was computed), `static_left` (a static member left for now, with `members` what waits for it) and
+    `join_refused` (another member has its instance id and has not left).
     trigger: a `TriggerCode` (docs/rebalances.md), e.g. JOIN_NEW, LEAVE, EXPIRE_HEARTBEAT, JOIN_TIMEOUT, SYNC_TIMEOUT, LEADER_REJOIN,
     METADATA_UPDATE, ASSIGNOR_CHANGE, STORE_ERROR, CAPACITY; only on `trigger`, `epoch_bumped` and static events. `reason` is the text
-    that Apache Kafka logs.
+    that Apache Kafka logs. group_type: `classic` or `consumer` (KIP-848).
     evidence: numbers behind the trigger, units in the names, e.g. `last_heartbeat_age_ms`.
     """
 
@@ -91,6 +95,7 @@ class GroupEvent:
     leader: str | None = None
     members: Sequence[EventMember] = ()
     evidence: Mapping[str, int] = field(default_factory=dict)
+    group_type: str = "classic"
 
     def to_dict(self) -> dict[str, Any]:
         """The event as JSON-ready values: the record that is published."""
@@ -185,7 +190,8 @@ def event_json(event: GroupEvent) -> bytes:
         "protocol": event.protocol,
         "leader": event.leader,
     }
-    return f'{_dumps(head)[:-1]},"members":[{written}],"evidence":{_dumps(dict(event.evidence))}}}'.encode()
+    evidence, group_type = _dumps(dict(event.evidence)), _dumps(event.group_type)
+    return f'{_dumps(head)[:-1]},"members":[{written}],"evidence":{evidence},"group_type":{group_type}}}'.encode()
 
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode

@@ -256,5 +256,6 @@ class CommandContext(Context[CoordinatorState, GroupRecord, Result, GroupEvent])
                 leader=group.leader,
                 members=members,
                 evidence=evidence or {},
+                group_type=group.group_type,
             )
         )

@@ -15,10 +15,11 @@ from ottla.history.processes import Process, Processes, distinct_names, of_membe
 from ottla.history.rounds.assembly import assemble, complete_by_group
 from ottla.history.rounds.round import Membership, Round
 from ottla.history.sources.evidence import CommitSpan, Evidence, Kind
-from ottla.history.sources.group_events import BROKER_CLOCK, evidence_of_event
+from ottla.history.sources.group_events import BROKER_CLOCK, evidence_of_events
 from ottla.history.story.arrays import LagHistory
+from ottla.history.verdicts.cost import reconciliations
 from ottla.history.verdicts.judging import judge_follow_up, judge_rounds
-from ottla.history.verdicts.verdict import REBALANCE, Verdict
+from ottla.history.verdicts.verdict import REBALANCE, Reconciliation, Verdict
 from ottla.protocol.model import TopicPartition
 
 
@@ -53,7 +54,8 @@ class Rebalance:
     verdict: why it happened, whether it was planned, its cost and advice. triggers: what asked for it, in the words of the most
     informative source, those that came while it ran included. before, after: its members with their assignments, as they are listed.
     protocol: the assignor. is_consumer_type: the group speaks KIP-848. partitions_moved: those whose last known owner was another process;
-    partitions_new: those that were in no assignment before. follow_ups: second halves of a cooperative rebalance, each with a generation
+    partitions_new: those that were in no assignment before. reconciled: KIP-848, the members whose partitions changed, in the order in
+    which they came to the target. follow_ups: second halves of a cooperative rebalance, each with a generation
     of its own, in their order; they have no further ones.
     """
 
@@ -76,6 +78,7 @@ class Rebalance:
     partitions_assigned: int | None
     partitions_moved: int | None
     partitions_new: int | None
+    reconciled: tuple[Reconciliation, ...] = ()
     follow_ups: "tuple[Rebalance, ...]" = ()
 
     @property
@@ -167,8 +170,7 @@ def group_histories(evidence: Iterable[Evidence], *, lag: Mapping[str, LagHistor
 
 def histories_of_events(events: Iterable[GroupEvent]) -> dict[str, GroupHistory]:
     """The history of every group in an Ottla broker's events, e.g. those that `Broker(on_group_event=...)` passes on."""
-    evidence = (evidence_of_event(event, clock=BROKER_CLOCK) for event in events)
-    return group_histories(item for item in evidence if item is not None)
+    return group_histories(evidence_of_events(events, clock=BROKER_CLOCK))
 
 
 def history_of_group(group: str, evidence: Iterable[Evidence], *, lag: LagHistory | None = None) -> GroupHistory:
@@ -237,6 +239,7 @@ def _rebalance(rebalance: Round, verdict: Verdict, *, is_last: bool) -> Rebalanc
         partitions_assigned=change and change.assigned,
         partitions_moved=change and change.all_moved,
         partitions_new=change and change.new,
+        reconciled=reconciliations(rebalance),
         follow_ups=follow_ups,
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ottla.history.sources.evidence import CommitSpan, Evidence, Kind, Source
-from ottla.history.sources.group_events import evidence_of_event, read_event
+from ottla.history.sources.group_events import evidence_of_events, read_event
 from ottla.history.sources.group_records import GroupRecords, ReadCounts, clock_of
 from ottla.history.verdicts.judging import judge_group
 from ottla.history.verdicts.verdict import Verdict
@@ -49,9 +49,8 @@ def evidence_of_rows(group: str, rows: Sequence[Row]) -> Iterator[Evidence]:
 
 def _event(value: str, partition: int) -> Iterator[Evidence]:
     event = read_event(value.encode())
-    found = event and evidence_of_event(event, clock=f"{GROUP_EVENTS_TOPIC}-{partition}")
-    if found:
-        yield found
+    if event is not None:
+        yield from evidence_of_events([event], clock=f"{GROUP_EVENTS_TOPIC}-{partition}")
 
 
 def _commits(group: str, partition: int, spans: Iterable[Row]) -> Evidence:

@@ -73,6 +73,7 @@ GROUP_EVENT: Final = _columns(
     leader=StringType(),
     members=ArrayType(EVENT_MEMBER),
     evidence=MapType(StringType(), LongType()),
+    group_type=StringType(),
 )
 """The JSON value of a record in GROUP_EVENTS_TOPIC: ottla.protocol.model.GroupEvent."""
 
@@ -419,6 +420,7 @@ VERDICTS: Final = _columns(
     sources=_TEXTS,
     rules=_TEXTS,
     clock=StringType(),
+    slowest=_columns(name=StringType(), member_id=StringType(), revocation_ms=LongType(), reconciliation_ms=LongType()),
 )
 """One row per rebalance, or per rebalance that was avoided; ottla.history.verdicts.verdict.Verdict explains the columns."""
 

@@ -17,7 +17,7 @@ from ottla.cli.main import main
 from ottla.cli.whatif import NAME_WIDTH, ROWS_MAX, WIDTH, WhatifOptions, answer, run, text, to_dict
 from ottla.history.reading import Gathered
 from ottla.history.sources.evidence import Evidence
-from ottla.history.sources.group_events import evidence_of_event
+from ottla.history.sources.group_events import evidence_of_events
 from ottla.history.whatif.behaviour import Action, ActionKind
 from ottla.history.whatif.prediction import find_settings, predict
 from ottla.history.whatif.replay import replay
@@ -27,7 +27,7 @@ from tests.support.kit.group_behaviours import behaviour, process
 START = Action(at_ms=0, kind=ActionKind.START)
 SILENCE = Action(at_ms=20_000, kind=ActionKind.SILENCE, until_ms=28_000)
 GROUP = behaviour(process("a", START, SILENCE), process("b", START))
-EVIDENCE = [item for event in replay(GROUP).events if (item := evidence_of_event(event, clock="c")) is not None]
+EVIDENCE = list(evidence_of_events(replay(GROUP).events, clock="c"))
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ LONG = "a-client-with-a-name-that-is-longer-than-its-column\x1b[31m"
 
 def evidence(*silences: Action, name: str = "a") -> list[Evidence]:
     group = behaviour(process(name, START, *silences), process("b", START), ended_ms=700_000)
-    return [item for event in replay(group).events if (item := evidence_of_event(event, clock="c")) is not None]
+    return list(evidence_of_events(replay(group).events, clock="c"))
 
 
 def test_a_comparison_fits_the_width_and_says_what_is_gone() -> None:

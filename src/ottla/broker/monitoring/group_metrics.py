@@ -199,7 +199,7 @@ def _by_kafkas_names(snapshot: GroupsSnapshot) -> Iterator[Metric]:
     counts = snapshot.counts
     for name, documentation, value in (
         ("offset_expiration_count", "Committed offsets that became too old.", counts.offsets_expired),
-        ("group_completed_rebalance_count", "Rebalances whose assignment was stored.", counts.outcomes.get("completed", 0)),
+        ("group_completed_rebalance_count", "Rebalances of classic groups whose assignment was stored.", counts.classic_completed),
         ("consumer_group_rebalance_count", "New epochs of consumer groups, but for members that are gone.", counts.consumer_rebalances),
     ):
         yield UnknownMetricFamily(f"{metrics}_{name}", documentation, value=value)

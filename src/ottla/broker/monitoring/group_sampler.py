@@ -59,6 +59,7 @@ GROUPS_COUNTED_MAX: Final = 50_000
 UNKNOWN: Final = "UNKNOWN"
 """The cause of a rebalance that had begun when the broker began to count."""
 
+_MEMBER_PHASES: Final = (("revoke", "revocation_ms"), ("reconcile", "reconciliation_ms"))
 _DEPARTURES: Final = frozenset(
     code.value
     for code in (
@@ -290,11 +291,25 @@ class GroupCounts:
         elif kind == "sync_completed":
             _add_duration(counts, "sync", event.evidence.get("sync_phase_ms", 0))
             _end(counts, "completed")
+            counts.classic_completed += 1
         elif kind in ("loaded", "deleted"):
             if counted.began_at_ms is not None:
                 _end(counts, "interrupted")
         elif kind == "epoch_bumped":
             counts.consumer_rebalances += event.trigger not in _DEPARTURES
+            by_cause = counts.coalesced if event.coalesced else counts.rebalances
+            cause = event.trigger or UNKNOWN
+            by_cause[cause] = by_cause.get(cause, 0) + 1
+            if event.state_to == "Empty" and (counted.began_at_ms is not None or not event.coalesced):
+                _end(counts, "emptied")
+        elif kind == "target_assigned":
+            if counted.began_at_ms is not None:
+                _add_duration(counts, "assign", event.at_ms - counted.began_at_ms)
+            _end(counts, "completed")
+        elif kind == "member_reconciled":
+            for phase, figure in _MEMBER_PHASES:
+                if figure in event.evidence:
+                    _add_duration(counts, phase, event.evidence[figure])
         elif kind == "static_replaced":
             counts.static_replaced += 1
         elif kind == "static_fenced":
@@ -312,7 +327,10 @@ class GroupCounts:
             counted.awaits_assignment = True
             if counted.began_at_ms is None:
                 counted.began_at_ms = event.at_ms
-        elif event.kind in ("sync_completed", "emptied", "loaded", "deleted"):
+        elif event.kind == "epoch_bumped" and event.state_to != "Empty":
+            if counted.began_at_ms is None:
+                counted.began_at_ms = event.at_ms
+        elif event.kind in ("sync_completed", "emptied", "loaded", "deleted", "target_assigned", "epoch_bumped"):
             counted.began_at_ms, counted.awaits_assignment = None, False
 
 

@@ -16,7 +16,8 @@ from ottla.history.burrow import Status
 DURATIONS_S: Final = (0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Upper bounds of the histogram of a phase's durations; the rest is counted too."""
 
-PHASES: Final = ("join", "sync")
+PHASES: Final = ("join", "sync", "assign", "revoke", "reconcile")
+"""The last three are of consumer groups; `revoke` and `reconcile` are counted for each member."""
 
 Owner = tuple[str, str, str]
 """Member id, client id and host of the member that reads a partition."""
@@ -44,8 +45,7 @@ CauseKey = str | tuple[str, bool | None]
 class EventCounts:
     """What the events of one group, or of all, add up to since the start.
 
-    rebalances, coalesced: by cause. outcomes: by `completed`, `emptied`, `superseded`, `interrupted`. Kafka's "completed rebalances" are
-    the completed ones.
+    rebalances, coalesced: by cause. outcomes: by `completed`, `emptied`, `superseded`, `interrupted`.
     """
 
     rebalances: dict[CauseKey, int] = field(default_factory=dict)
@@ -55,6 +55,8 @@ class EventCounts:
     static_fenced: int = 0
     offsets_expired: int = 0
     durations: dict[str, Durations] = field(default_factory=dict)
+    classic_completed: int = 0
+    """Completed rebalances of classic groups: Kafka counts these alone."""
     consumer_rebalances: int = 0
     """New epochs of consumer groups, without those for members that left, were removed or expired: Kafka counts these alone."""
 
@@ -68,6 +70,7 @@ class EventCounts:
             static_fenced=self.static_fenced,
             offsets_expired=self.offsets_expired,
             durations=dict(self.durations),
+            classic_completed=self.classic_completed,
             consumer_rebalances=self.consumer_rebalances,
         )
 

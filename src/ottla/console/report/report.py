@@ -22,7 +22,7 @@ from typing import Any, Final, Self
 
 from ottla.groups.events import GroupEvent
 from ottla.history.sources.evidence import Evidence
-from ottla.history.sources.group_events import BROKER_CLOCK, evidence_of_event
+from ottla.history.sources.group_events import BROKER_CLOCK, evidence_of_events
 from ottla.history.story.arrays import LagHistory
 from ottla.history.story.incident_texts import utc_text
 from ottla.history.story.stories import EVERYTHING, StoryOptions, stories
@@ -337,8 +337,7 @@ class Report:
     @classmethod
     def of_events(cls, events: Iterable[GroupEvent], *, lag: Mapping[str, LagHistory] | None = None, note: str = "") -> Self:
         """The report of all groups in an Ottla broker's events, e.g. those that `Broker(on_group_event=...)` has passed on."""
-        found = (evidence_of_event(event, clock=BROKER_CLOCK) for event in events)
-        return cls.of_evidence((each for each in found if each is not None), lag=lag, note=note)
+        return cls.of_evidence(evidence_of_events(events, clock=BROKER_CLOCK), lag=lag, note=note)
 
     def html(self) -> str:
         """The page: write it to a file as UTF-8."""

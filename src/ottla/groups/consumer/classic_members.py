@@ -59,7 +59,12 @@ def _join_empty_group(context: CommandContext, group: ConsumerGroup, command: Jo
     context.state.groups[group.group_id] = group
     context.state.convert_group(classic)
     context.records[:0] = group.tombstones()
-    context.log(f"[GroupId {command.group_id}] Converted the empty consumer group to a classic group.")
+    reason = "Converted the empty consumer group to a classic group."
+    context.log(f"[GroupId {command.group_id}] {reason}")
+    joined = list(context.events)
+    context.events.clear()
+    context.emit_change(classic, "converted", "Empty", "Empty", reason=reason)
+    context.events += joined
 
 
 def _join(context: CommandContext, group: ConsumerGroup, command: JoinGroup) -> JoinResult:
@@ -81,7 +86,13 @@ def _join(context: CommandContext, group: ConsumerGroup, command: JoinGroup) -> 
     subscription = _subscription(command)
     owned = _by_id(context, subscription)
     update = MemberUpdate(
-        context, group, entry, _updated(entry.member, command, subscription), owned=owned, may_describe=command.may_describe
+        context,
+        group,
+        entry,
+        _updated(entry.member, command, subscription),
+        owned=owned,
+        may_describe=command.may_describe,
+        client_port=command.client_port,
     )
     update.subscribe()
     if holder is not None and downgrades:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ottla.groups.classic.leave import code_of_leave
+from ottla.groups.classic.member import port_evidence
 from ottla.groups.classic.rebalance import Trigger
 from ottla.groups.commands import (
     ConsumerGroupHeartbeat,
@@ -108,8 +109,7 @@ def leave_by_heartbeat(context: CommandContext, group: ConsumerGroup, command: C
             raise RequestRefused(ErrorCode.FENCED_INSTANCE_ID, f"{name} was fenced by member {member.member_id}.")
     if command.member_epoch == LEAVE_EPOCH:
         context.log(f"[GroupId {group_id}] {name} left the consumer group.")
-        port = {"client_port": command.client_port} if command.client_port else {}
-        evidence = {**_liveness(context, group, member), **port}
+        evidence = {**group.liveness(context, member), **port_evidence(command.client_port)}
         fence(context, group, [FencedMember(member=member, code=TriggerCode.LEAVE, reason=f"member {member_id} left", evidence=evidence)])
     else:
         context.log(f"[GroupId {group_id}] {name} temporarily left the consumer group.")
@@ -161,7 +161,7 @@ def _leave(context: CommandContext, group: ConsumerGroup, leaving: LeavingMember
         code=code_of_leave(leaving) if member.is_classic else TriggerCode.ADMIN_REMOVE,
         reason=f"explicit `LeaveGroup` request for ({member.member_id}) members.",
         client_reason=leaving.reason,
-        evidence=_liveness(context, group, member),
+        evidence=group.liveness(context, member),
     )
     return ErrorCode.NONE
 
@@ -171,7 +171,7 @@ def evict_member(context: CommandContext, command: EvictMember) -> None:
     group = find_consumer_group(context.state, command.group_id)
     member = None if group is None else group.durable.members.get(command.member_id)
     if group is not None and member is not None:
-        evidence = _liveness(context, group, member)
+        evidence = group.liveness(context, member)
         fence(context, group, [FencedMember(member=member, code=TriggerCode.ADMIN_REMOVE, reason=command.reason, evidence=evidence)])
 
 
@@ -222,15 +222,4 @@ def _expire(context: CommandContext, group_id: str, member_id: str, code: Trigge
         group.cancel_timers(context, member_id)
         return
     context.log(f"[GroupId {group_id}] Member {member_id} fenced from the group because {reason}.")
-    fence(context, group, [FencedMember(member=member, code=code, reason=reason, evidence=_liveness(context, group, member))])
-
-
-def _liveness(context: CommandContext, group: ConsumerGroup, member: ConsumerMember) -> dict[str, int]:
-    timers = group.members_timers.get(member.member_id)
-    if timers is None:
-        return {}
-    return {
-        "last_heartbeat_age_ms": context.timer_ms - timers.last_seen_ms,
-        "session_timeout_ms": timers.session_timeout_ms,
-        "rebalance_timeout_ms": member.rebalance_timeout_ms,
-    }
+    fence(context, group, [FencedMember(member=member, code=code, reason=reason, evidence=group.liveness(context, member))])

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ottla.groups.classic.group import ClassicGroup
-from ottla.groups.classic.member import Member
+from ottla.groups.classic.member import Member, assigned_members
 from ottla.groups.classic.rebalance import Trigger, emit_trigger, prepare_rebalance
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.group_state import CURRENT, MEMBER, TARGET
@@ -110,6 +110,9 @@ def _convert(context: CommandContext, classic: ClassicGroup) -> None:
     values = tuple(member.value(classic.protocol, member.assignment) for member in classic.members.values())
     context.records.append(classic.record(values, leader=classic.leader))
     context.state.convert_group(classic)
+    state = classic.state_name
+    members = assigned_members(classic.protocol_type, values)
+    context.emit_change(classic, "converted", state, state, members=members, reason="Converted the consumer group to a classic group.")
     for member in classic.members.values():
         member.restart_session(context)
 

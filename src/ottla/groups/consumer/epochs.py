@@ -30,6 +30,12 @@ class Bump:
     evidence: Mapping[str, int] | None = None
 
 
+def member_bump(code: TriggerCode, member: ConsumerMember, evidence: Mapping[str, int]) -> Bump:
+    """The increase for a member that joins or subscribes to something else."""
+    does = "joins" if code is TriggerCode.JOIN_NEW else "subscribes to other topics"
+    return Bump(code=code, reason=f"member {member.member_id} {does}", member=member, evidence=evidence)
+
+
 def bump_epoch(
     context: CommandContext,
     group: ConsumerGroup,
@@ -49,7 +55,7 @@ def bump_epoch(
         return durable.epoch
     metadata_hash = context.state.topic_hashes.of_group(subscriptions.topics(resolved), topics.topics)
     if metadata_hash != durable.metadata_hash and not bumps:
-        bumps = [Bump(code=TriggerCode.METADATA_UPDATE, reason="topics that the group subscribes to were created, changed or deleted")]
+        bumps = [Bump(code=TriggerCode.TOPIC_CHANGE, reason="topics that the group subscribes to were created, changed or deleted")]
     epoch = durable.epoch + bool(bumps)
     _note_seen(group, epoch)
     if not bumps:
@@ -79,6 +85,7 @@ def bump_epoch(
                 client_reason=bump.client_reason,
                 protocol=group.protocol,
                 evidence=bump.evidence or {},
+                group_type=group.group_type,
             )
         )
     return epoch
@@ -166,6 +173,7 @@ def assign_targets(
             state_to="Reconciling",
             protocol=name,
             members=tuple(group.event_member(member, assignment[member_id]) for member_id, member in members.items()),
+            group_type=group.group_type,
         )
     )
     group.protocol = name

@@ -11,7 +11,7 @@ from ottla.coordinator.timers import Timer, Timers
 from ottla.groups.commands import OffsetCommit, OffsetFetch, TxnOffsetCommit
 from ottla.groups.consumer.group_state import CURRENT, EPOCH, MEMBER, PARTITION_METADATA, REGEX, TARGET, TARGET_EPOCH, ConsumerGroupState
 from ottla.groups.consumer.member import Assigned, ConsumerMember, Partitions, ReconciliationState
-from ottla.groups.events import EventMember
+from ottla.groups.events import EventMember, TriggerCode
 from ottla.groups.group import CommandContext, CoordinatorState, Group
 from ottla.groups.log.committed_offsets import TopicOffsets
 from ottla.groups.log.records import ConsumerGroupRecord
@@ -42,7 +42,8 @@ RESOLUTION: Final = "resolution"
 class ConsumerTimers:
     """The timers of one member. `revocation_epoch`: its epoch when the second was armed.
 
-    `join` and `sync` are of members of the classic protocol alone.
+    `join` and `sync` are of members of the classic protocol alone. `revoking_since_ms`: when it was asked to give up partitions that it
+    has not given up yet; `since_regex`: its join or change that will increase the epoch when its regular expression is looked up.
     """
 
     session: Timer
@@ -51,6 +52,8 @@ class ConsumerTimers:
     sync: Timer | None = None
     session_timeout_ms: int = 0
     revocation_epoch: int = 0
+    revoking_since_ms: int | None = None
+    since_regex: TriggerCode | None = None
     last_seen_ms: int = 0
 
 
@@ -284,6 +287,17 @@ class ConsumerGroup(Group):
             (topics[topic_id].name if topic_id in topics else uuid_text(topic_id)): tuple(sorted(numbers))
             for topic_id, numbers in partitions.items()
             if numbers
+        }
+
+    def liveness(self, context: CommandContext, member: ConsumerMember) -> dict[str, int]:
+        """How long a member is silent, and its timeouts: evidence of events."""
+        timers = self.members_timers.get(member.member_id)
+        if timers is None:
+            return {}
+        return {
+            "last_heartbeat_age_ms": context.timer_ms - timers.last_seen_ms,
+            "session_timeout_ms": timers.session_timeout_ms,
+            "rebalance_timeout_ms": member.rebalance_timeout_ms,
         }
 
     def event_member(self, member: ConsumerMember, assignment: Mapping[str, Sequence[int]]) -> EventMember:

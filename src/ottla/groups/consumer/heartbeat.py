@@ -10,10 +10,11 @@ from typing import NoReturn
 
 from ottla.groups.commands import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResult, heartbeat_problem
 from ottla.groups.consumer.departures import leave_by_heartbeat
-from ottla.groups.consumer.group import ConsumerGroup
+from ottla.groups.consumer.group import ConsumerGroup, find_consumer_group
 from ottla.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember, is_within
 from ottla.groups.consumer.member_update import MemberEntry, MemberUpdate, replacement
 from ottla.groups.consumer.reconciliation import RequestRefused
+from ottla.groups.events import GroupEvent, TriggerCode
 from ottla.groups.group import CommandContext
 from ottla.groups.log.records import refuse_long_strings
 from ottla.groups.settings import HEARTBEAT_INTERVAL
@@ -34,6 +35,9 @@ def consumer_heartbeat(context: CommandContext, command: ConsumerGroupHeartbeat)
     except RequestRefused as refused:
         context.records.clear()
         context.events.clear()
+        group = find_consumer_group(context.state, command.group_id)
+        if group is not None and refused.error is ErrorCode.UNRELEASED_INSTANCE_ID:
+            _emit_refusal(context, group, command)
         result = ConsumerGroupHeartbeatResult(error=refused.error, message=refused.message)
     context.reply(command.reply_to, result)
 
@@ -56,7 +60,15 @@ def heartbeat_of_member(context: CommandContext, group: ConsumerGroup, command: 
     """Handle the heartbeat of a member that joins or stays."""
     refuse_over_capacity(context, group, command.member_id)
     entry = _enter(context, group, command)
-    update = MemberUpdate(context, group, entry, _updated(entry.member, command), owned=command.owned, may_describe=command.may_describe)
+    update = MemberUpdate(
+        context,
+        group,
+        entry,
+        _updated(entry.member, command),
+        owned=command.owned,
+        may_describe=command.may_describe,
+        client_port=command.client_port,
+    )
     update.subscribe()
     update.assign()
     reconciled = update.reconcile()
@@ -133,6 +145,30 @@ def _enter(context: CommandContext, group: ConsumerGroup, command: ConsumerGroup
         f"Created a new member {member_id} to replace the existing member {holder.member_id}."
     )
     return replacement(holder, member_id)
+
+
+def _emit_refusal(context: CommandContext, group: ConsumerGroup, command: ConsumerGroupHeartbeat) -> None:
+    """A member may not join as long as another one has its instance id; the evidence is of that one."""
+    durable, instance_id = group.durable, command.instance_id or ""
+    state = group.state_name
+    context.events.append(
+        GroupEvent(
+            at_ms=context.now_ms,
+            group=group.group_id,
+            kind="join_refused",
+            generation=durable.epoch,
+            state_from=state,
+            state_to=state,
+            trigger=TriggerCode.STATIC_FENCED.value,
+            member_id=command.member_id or command.new_member_id,
+            instance_id=instance_id,
+            client_id=command.client_id,
+            client_host=command.client_host,
+            protocol=group.protocol,
+            evidence=group.liveness(context, durable.members[durable.static_members[instance_id]]),
+            group_type=group.group_type,
+        )
+    )
 
 
 def _check_epoch(member: ConsumerMember, command: ConsumerGroupHeartbeat) -> None:

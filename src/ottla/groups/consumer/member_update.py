@@ -4,10 +4,11 @@ In Kafka's order: the member's record, regular expressions, the group epoch, the
 changes here: records are collected, and a request that is refused has none.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ottla.groups.consumer.epochs import Bump, assign_targets, bump_epoch, may_assign
+from ottla.groups.classic.member import port_evidence
+from ottla.groups.consumer.epochs import Bump, assign_targets, bump_epoch, may_assign, member_bump
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.group_state import CURRENT, MEMBER, REGEX, TARGET
 from ottla.groups.consumer.member import ConsumerMember, Partitions, ReconciliationState, target_value
@@ -37,15 +38,18 @@ class MemberUpdate:
     """One request on its way: `subscribe`, then `assign` unless the group is about to become a classic one, then `reconcile`.
 
     `owned`: what the member says that it owns, None if it does not say. `may_describe`: which topics a regular expression may match.
+    `client_port`: of the connection that the request came on.
     """
 
     __slots__ = (
+        "_client_port",
         "_context",
         "_group",
         "_is_subscription_changed",
         "_may_describe",
         "_owned",
         "_resolved",
+        "_since_regex",
         "assignment_epoch",
         "entry",
         "epoch",
@@ -62,14 +66,17 @@ class MemberUpdate:
         *,
         owned: Partitions | None,
         may_describe: Callable[[str], bool] | None,
+        client_port: int,
     ) -> None:
         durable = group.durable
+        self._client_port = client_port
         self._context = context
         self._group = group
         self._owned = owned
         self._may_describe = may_describe
         self._resolved = dict(durable.regexes)
         self._is_subscription_changed = False
+        self._since_regex: TriggerCode | None = None
         self.entry = entry
         self.member = member
         self.epoch = durable.epoch
@@ -85,7 +92,7 @@ class MemberUpdate:
         context, group, entry, member = self._context, self._group, self.entry, self.member
         durable = group.durable
         if entry.replaced is not None:
-            _replace(context, group, entry.replaced, entry.member)
+            _replace(context, group, entry.replaced, entry.member, port_evidence(self._client_port))
         if entry.is_new or member != entry.member:
             context.records.append(group.record(MEMBER, member.member_id, member.metadata_value()))
         # What the group's subscriptions are once this request is stored.
@@ -93,7 +100,7 @@ class MemberUpdate:
         before = old or ConsumerMember(member_id=member.member_id)
         self._is_subscription_changed = (member.topics, member.regex) != (before.topics, before.regex)
         subscriptions = durable.subscriptions.changed(old, member) if self._is_subscription_changed else durable.subscriptions
-        bumps = [self._bump(TriggerCode.SUBSCRIPTION_CHANGE)] if member.topics != before.topics else []
+        bumps = [self._bump()] if member.topics != before.topics else []
         is_new_regex = self._change_regex(before, bumps)
         self.epoch = bump_epoch(context, group, bumps, subscriptions, self._resolved)
         start_resolution(context, group, subscriptions, is_new=is_new_regex, may_describe=self._may_describe)
@@ -113,6 +120,8 @@ class MemberUpdate:
     def reconcile(self) -> ConsumerMember:
         """The member after one step to its target, which is recorded if it changed. Raises RequestRefused for an unknown state."""
         context, group, member = self._context, self._group, self.member
+        if self._since_regex is not None:
+            group.timers_of(member.member_id).since_regex = self._since_regex
         if (
             member.state is ReconciliationState.STABLE
             and member.member_epoch == self.assignment_epoch
@@ -134,6 +143,7 @@ class MemberUpdate:
         if reconciled == member:
             return member
         context.records.append(group.record(CURRENT, reconciled.member_id, reconciled.assignment_value()))
+        self._emit_progress(reconciled)
         if not reconciled.is_classic:
             # A member of the classic protocol has timers for joining and syncing instead.
             if reconciled.state is ReconciliationState.UNREVOKED_PARTITIONS:
@@ -142,11 +152,47 @@ class MemberUpdate:
                 context.cancel(group.timers_of(reconciled.member_id).revocation)
         return reconciled
 
-    def _bump(self, code: TriggerCode) -> Bump:
-        member = self.member
-        if self.entry.is_new:
-            return Bump(code=TriggerCode.JOIN_NEW, reason=f"member {member.member_id} joins", member=member)
-        return Bump(code=code, reason=f"member {member.member_id} subscribes to other topics", member=member)
+    def _emit_progress(self, reconciled: ConsumerMember) -> None:
+        """Say how long a member took to give up what it had to, and to have its target. Silent where its partitions stay the same."""
+        context, group, member = self._context, self._group, self.member
+        timers = group.timers_of(reconciled.member_id)
+        figures: dict[str, int] = {}
+        if reconciled.state is ReconciliationState.UNREVOKED_PARTITIONS:
+            if timers.revoking_since_ms is None:
+                timers.revoking_since_ms = context.now_ms
+        elif timers.revoking_since_ms is not None:
+            figures["revocation_ms"] = context.now_ms - timers.revoking_since_ms
+            timers.revoking_since_ms = None
+        has_other = member.state is not ReconciliationState.STABLE or reconciled.assigned != member.assigned
+        if reconciled.state is ReconciliationState.STABLE and has_other:
+            is_computed_now = self.assignment_epoch != group.durable.assignment_epoch
+            computed_ms = context.now_ms if is_computed_now else group.durable.assigned_at_ms
+            if computed_ms:
+                # A group that was a classic one has a target without a time.
+                figures["reconciliation_ms"] = context.now_ms - computed_ms
+        if not figures:
+            return
+        context.events.append(
+            GroupEvent(
+                at_ms=context.now_ms,
+                group=group.group_id,
+                kind="member_reconciled",
+                generation=self.assignment_epoch,
+                state_from=member.state.name,
+                state_to=reconciled.state.name,
+                member_id=reconciled.member_id,
+                instance_id=reconciled.instance_id,
+                client_id=reconciled.client_id,
+                client_host=reconciled.client_host,
+                protocol=group.protocol,
+                evidence={"member_epoch": reconciled.member_epoch, **figures},
+                group_type=group.group_type,
+            )
+        )
+
+    def _bump(self) -> Bump:
+        code = TriggerCode.JOIN_NEW if self.entry.is_new else TriggerCode.SUBSCRIPTION_CHANGE
+        return member_bump(code, self.member, port_evidence(self._client_port))
 
     def _change_regex(self, before: ConsumerMember, bumps: list[Bump]) -> bool:
         """Take note of another regular expression. Returns whether it is new to the group: its topics must be looked up."""
@@ -163,13 +209,21 @@ class MemberUpdate:
             except InvalidPattern as error:
                 message = f"SubscribedTopicRegex `{member.regex}` is not a valid regular expression: {error}."
                 raise RequestRefused(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from error
+            self._await_regex(bumps)
             return True
-        if not bumps and (not member.regex or member.regex in resolved):
-            bumps.append(self._bump(TriggerCode.REGEX_CHANGE))
+        if member.regex and member.regex not in resolved:
+            self._await_regex(bumps)
+        elif not bumps:
+            bumps.append(self._bump())
         return False
 
+    def _await_regex(self, bumps: list[Bump]) -> None:
+        """The epoch grows when the topics of the expression are known, and for this reason."""
+        is_joining = self.entry.is_new and not bumps
+        self._since_regex = TriggerCode.JOIN_NEW if is_joining else TriggerCode.SUBSCRIPTION_CHANGE
 
-def _replace(context: CommandContext, group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember) -> None:
+
+def _replace(context: CommandContext, group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember, evidence: Mapping[str, int]) -> None:
     for record_type in (CURRENT, TARGET, MEMBER):
         context.records.append(group.record(record_type, old.member_id, None))
     context.records.append(group.record(MEMBER, new.member_id, new.metadata_value()))
@@ -192,5 +246,7 @@ def _replace(context: CommandContext, group: ConsumerGroup, old: ConsumerMember,
             client_host=new.client_host,
             protocol=group.protocol,
             members=(group.event_member(old, group.by_name(old.assigned)), group.event_member(new, group.by_name(new.assigned))),
+            evidence={**group.liveness(context, old), **evidence},
+            group_type=group.group_type,
         )
     )

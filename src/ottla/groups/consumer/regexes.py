@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ottla.groups.consumer.epochs import Bump, bump_epoch
+from ottla.groups.consumer.epochs import Bump, bump_epoch, member_bump
 from ottla.groups.consumer.group import ConsumerGroup, find_consumer_group
 from ottla.groups.consumer.group_state import REGEX, ResolvedRegex, SubscriptionCounts
 from ottla.groups.consumer.patterns import InvalidPattern, compile_pattern
@@ -130,8 +130,18 @@ def resolve_regexes(context: CommandContext, group_id: str) -> None:
             topics=tuple(sorted(topics)), version=resolution.version, timestamp_ms=resolution.started_at_ms
         )
         context.records.append(group.record(REGEX, regex, value))
-    bumps = []
-    if changed:
-        reason = f"the topics of {len(changed)} regular expressions changed"
-        bumps.append(Bump(code=TriggerCode.REGEX_CHANGE, reason=reason, evidence={"regexes": len(changed)}))
+    bumps, explained = [], set()
+    for member in durable.members.values():
+        timers = group.timers_of(member.member_id)
+        if member.regex in resolution.found and timers.since_regex is not None:
+            if member.regex in changed or resolved[member.regex].topics:
+                bumps.append(member_bump(timers.since_regex, member, {"regexes": 1}))
+                explained.add(member.regex)
+            timers.since_regex = None
+    unexplained = [regex for regex in changed if regex not in explained]
+    if unexplained:
+        reason = f"the topics of {len(unexplained)} regular expressions changed"
+        bumps.append(Bump(code=TriggerCode.REGEX_CHANGE, reason=reason, evidence={"regexes": len(unexplained)}))
+    if not changed:
+        bumps = []
     bump_epoch(context, group, bumps, durable.subscriptions, resolved)

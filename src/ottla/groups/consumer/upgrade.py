@@ -62,12 +62,18 @@ def heartbeat_at_classic_group(context: CommandContext, command: ConsumerGroupHe
             return
     context.log(f"[GroupId {command.group_id}] Converted {what} to a consumer group.")
     context.state.convert_group(group)
+    state = group.state_name
+    members = tuple(group.event_member(member, group.by_name(member.assigned)) for member in group.durable.members.values())
+    context.emit_change(group, "converted", state, state, members=members, reason=f"Converted {what} to a consumer group.")
+    converted = list(context.events)
+    context.events.clear()
     consumer_heartbeat(context, command)
     if not context.records:
         # It was refused.
         context.state.undo_conversion(group)
         return
     context.records[:0] = records
+    context.events[:0] = converted
 
 
 def _refuse_upgrade(context: CommandContext, classic: ClassicGroup) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 from ottla.groups.events import NO_REASON, EventMember
 from ottla.history.processes import Identity, KnownMembers, of_evidence, of_member
 from ottla.history.rounds.round import Arrival, Departure, Membership, Previous, Round
-from ottla.history.rounds.splitting import Part
+from ottla.history.rounds.splitting import CONSUMER_TYPE, Part
 from ottla.history.sources.evidence import Cause, CommitSpan, Evidence, Kind, Source
 from ottla.history.sources.outages import LOST_AT_ONCE
 from ottla.protocol.model import TopicPartition
@@ -92,6 +92,8 @@ def role_of(item: Evidence) -> Role:
         return _CODES.get(first_code(item), Role.REMOVED)
     if item.kind is not Kind.TRIGGER:
         return Role.OTHER
+    if item.group_type == CONSUMER_TYPE:
+        return _CODES.get(first_code(item), Role.OTHER)
     text = (item.reason or "").lower()
     if text.startswith("removing member") and "leavegroup" in text:
         return Role.LEFT

@@ -3,7 +3,7 @@
 Rounds are built in steps (merging, membership, returns); rules read them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -194,6 +194,11 @@ class Round:
         if self.parts:
             return self.parts[0].ended_ms
         return max(item.at_ms for item in self.client_items if item.clock == self.clock)
+
+    @property
+    def reconciled(self) -> Sequence[Evidence]:
+        """KIP-848: members that came to the target, or gave up partitions for it, as the most informative source that knows says."""
+        return next((part.reconciled for part in self.parts if part.reconciled), ())
 
     @property
     def items(self) -> Iterator[Evidence]:

@@ -30,7 +30,8 @@ class Part:
     """The evidence of one clock about one rebalance, or (`is_avoided`) about one that did not happen.
 
     `generation`: the one that it formed, with those of KIP-848 bumps before it in `generations`; `old_generation`: the one before it.
-    `context`: what came just before and belongs to no rebalance (coordinator moves, conversions). `commits`: since the part before.
+    `context`: what came just before and belongs to no rebalance (coordinator moves, conversions). `reconciled`: KIP-848 members that have
+    come to its target, or have given up partitions for it. `commits`: since the part before.
     """
 
     clock: str
@@ -41,6 +42,7 @@ class Part:
     generations: list[int] = field(default_factory=list)
     items: list[Evidence] = field(default_factory=list)
     context: list[Evidence] = field(default_factory=list)
+    reconciled: list[Evidence] = field(default_factory=list)
     commits: Mapping[TopicPartition, CommitSpan] = field(default_factory=dict)
     formed_ms: int | None = None
     is_emptied: bool = False
@@ -107,6 +109,9 @@ class _Splitter:
     # Each kind of evidence
 
     def trigger(self, item: Evidence) -> None:
+        if item.group_type == CONSUMER_TYPE and self._is_emptied_to((item.generation or 0) + 1):
+            self._parts[-1].items.insert(-1, item)  # several members left, or were lost, at once
+            return
         returned: list[Evidence] = []
         if self._parts and self._parts[-1].is_avoided and _was_not_avoided(self._parts[-1], item):
             returned = self._parts.pop().items
@@ -117,7 +122,7 @@ class _Splitter:
             self._drop_unformed()
             part = self._begin(item)
         part.items += [*returned, item]
-        part.stage = Stage.TRIGGERED
+        part.stage = max(part.stage, Stage.TRIGGERED)
         if part.old_generation is None:
             part.old_generation = item.generation
 
@@ -157,6 +162,8 @@ class _Splitter:
         self._end(part, item)
 
     def emptied(self, item: Evidence) -> None:
+        if item.group_type == CONSUMER_TYPE and self._is_emptied_to(item.generation):
+            return
         part = self._open or self._begin(item)
         part.items.append(item)
         part.is_emptied = True
@@ -189,6 +196,11 @@ class _Splitter:
     def observed(self, item: Evidence) -> None:
         self._context.append(item)
 
+    def reconciled(self, item: Evidence) -> None:
+        part = next((part for part in reversed(self._parts) if not part.is_avoided), None)
+        if part is not None:
+            part.reconciled.append(item)
+
     def topics_changed(self, item: Evidence) -> None:
         if item.group_type == CONSUMER_TYPE:
             self.member_changed(item)
@@ -206,6 +218,10 @@ class _Splitter:
         """Whether a conversion writes down the generation that was there already."""
         is_converted = any(each.kind is Kind.CONVERTED for each in self._context)
         return is_converted and bool(self._parts) and item.generation is not None and item.generation in self._parts[-1].generations
+
+    def _is_emptied_to(self, generation: int | None) -> bool:
+        part = self._parts[-1] if self._parts and self._open is None else None
+        return part is not None and part.is_emptied and generation is not None and generation in part.generations
 
     def _begin(self, item: Evidence) -> Part:
         self._drop_unformed()
@@ -258,6 +274,8 @@ def is_static_leave(item: Evidence) -> bool:
 
 def _takes_trigger(part: Part, item: Evidence) -> bool:
     """Whether a trigger belongs to the open part: it began with members, or this trigger came while members were joining."""
+    if item.group_type == CONSUMER_TYPE and part.stage is Stage.FORMED:
+        return item.coalesced and _is_together(part, item)
     if part.stage is Stage.TRIGGERED:
         return item.coalesced or item.generation is None or part.old_generation in (None, item.generation)
     return part.stage is Stage.COLLECTING
@@ -294,6 +312,7 @@ _HANDLERS: Final[Mapping[Kind, Callable[[_Splitter, Evidence], None]]] = {
     Kind.STATIC_FENCED: _Splitter.static_changed,
     Kind.JOIN_REFUSED: _Splitter.refused,
     Kind.TOPICS_CHANGED: _Splitter.topics_changed,
+    Kind.MEMBER_RECONCILED: _Splitter.reconciled,
     Kind.COMMITS: _Splitter.commits,
     Kind.OBSERVED: _Splitter.observed,
     **dict.fromkeys(_CONTEXT, _Splitter.context),

@@ -266,7 +266,7 @@ class ConsumerReplay:
         head = about_member(head, member.event_member())
         if member.epoch == STATIC_LEAVE_EPOCH:
             figures = {"member_epoch": STATIC_LEAVE_EPOCH}
-            yield replace(head, kind=Kind.MEMBER_LEFT, generation=group.epoch or None, evidence=figures, candidates=_AWAY)
+            yield replace(head, kind=Kind.MEMBER_LEFT, generation=group.epoch or None, evidence=figures, candidates=AWAY)
             return
         if member.state == UNREVOKED_PARTITIONS and member.revoking_since_ms is None:
             member.revoking_since_ms = head.at_ms
@@ -303,7 +303,7 @@ class ConsumerReplay:
         return {self._topic_names.get(topic_id, topic_id): partitions for topic_id, partitions in named}
 
 
-_AWAY: Final = (Cause.STATIC_REJOIN.value, *LEFT_OR_FENCED)
+AWAY: Final = (Cause.STATIC_REJOIN.value, *LEFT_OR_FENCED)
 
 
 def _why_left(member: ConsumerMember) -> tuple[str, ...]:

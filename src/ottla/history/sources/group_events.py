@@ -6,10 +6,12 @@ reason.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ottla.groups.events import EventMember, GroupEvent
-from ottla.history.sources.evidence import Cause, Evidence, Kind, Source
+from ottla.history.sources.consumer_records import AWAY
+from ottla.history.sources.evidence import Cause, Evidence, Kind, Source, about_member
 from ottla.protocol.model import Record
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -21,6 +23,12 @@ KINDS: Final[Mapping[str, Kind]] = {
     "static_fenced": Kind.STATIC_FENCED,
     "loaded": Kind.LOADED,
     "deleted": Kind.DELETED,
+    "converted": Kind.CONVERTED,
+    "epoch_bumped": Kind.TRIGGER,
+    "target_assigned": Kind.SYNC_COMPLETED,
+    "member_reconciled": Kind.MEMBER_RECONCILED,
+    "static_left": Kind.MEMBER_LEFT,
+    "join_refused": Kind.JOIN_REFUSED,
 }
 """Events about offsets alone are not evidence of rebalances."""
 
@@ -42,6 +50,7 @@ CODES: Final[Mapping[str, tuple[Cause, ...]]] = {
     "REBALANCE_TIMEOUT": (Cause.JOIN_TIMEOUT,),
     "SUBSCRIPTION_CHANGE": (Cause.SUBSCRIPTION,),
     "REGEX_CHANGE": (Cause.TOPIC_CHANGE,),
+    "TOPIC_CHANGE": (Cause.TOPIC_CHANGE,),
 }
 """The causes that each trigger code (docs/rebalances.md) leaves open."""
 
@@ -61,13 +70,19 @@ BROKER_CLOCK: Final = "broker"
 _TEXTS: Final = ("reason", "member_id", "instance_id", "client_id", "client_host", "client_reason", "protocol", "leader", "trigger")
 
 
-def evidence_of_event(event: GroupEvent, *, clock: str) -> Evidence | None:
-    """The evidence of one event; None for an event about offsets alone."""
+def evidence_of_events(events: Iterable[GroupEvent], *, clock: str) -> Iterator[Evidence]:
+    """The evidence of events in their order. Events about offsets alone are none; an increase of an epoch is a trigger and a new epoch."""
+    return (item for event in events for item in _evidence_of(event, clock))
+
+
+def _evidence_of(event: GroupEvent, clock: str) -> tuple[Evidence, ...]:
     kind = KINDS.get(event.kind)
     if kind is None:
-        return None
+        return ()
     trigger, candidates = causes_of(event.trigger, event.client_reason)
-    return Evidence(
+    if event.kind == "join_refused":
+        trigger, candidates = None, ()  # its rules look at the member that has the instance id
+    found = Evidence(
         at_ms=event.at_ms,
         source=Source.GROUP_EVENTS,
         clock=clock,
@@ -84,15 +99,31 @@ def evidence_of_event(event: GroupEvent, *, clock: str) -> Evidence | None:
         client_id=event.client_id,
         client_host=event.client_host,
         client_reason=event.client_reason,
-        group_type="classic",
+        group_type=event.group_type,
         protocol=event.protocol,
         leader=event.leader,
         members=tuple(event.members) if kind in _WITH_MEMBERS else None,
         evidence=dict(event.evidence),
     )
+    if event.kind == "epoch_bumped":
+        formed = Evidence(
+            at_ms=event.at_ms,
+            source=Source.GROUP_EVENTS,
+            clock=clock,
+            kind=Kind.EMPTIED if event.state_to == "Empty" else Kind.JOIN_COMPLETED,
+            group=event.group,
+            generation=event.generation,
+            group_type=event.group_type,
+        )
+        return replace(found, generation=event.generation - 1), formed
+    if event.kind == "static_left":
+        return tuple(about_member(replace(found, candidates=AWAY), member) for member in event.members)
+    return (found,)
 
 
-_WITH_MEMBERS: Final = frozenset({Kind.JOIN_COMPLETED, Kind.SYNC_COMPLETED, Kind.EMPTIED, Kind.LOADED, Kind.STATIC_REPLACED})
+_WITH_MEMBERS: Final = frozenset(
+    {Kind.JOIN_COMPLETED, Kind.SYNC_COMPLETED, Kind.EMPTIED, Kind.LOADED, Kind.STATIC_REPLACED, Kind.CONVERTED}
+)
 
 
 def causes_of(code: str | None, client_reason: str | None) -> tuple[str | None, tuple[str, ...]]:
@@ -129,6 +160,7 @@ def _event(fields: Mapping[str, Any]) -> GroupEvent:
         coalesced=bool(fields.get("coalesced")),
         members=read_members(fields.get("members") or ()),
         evidence={str(name): int(figure) for name, figure in dict(fields.get("evidence") or {}).items()},
+        group_type=str(fields.get("group_type") or "classic"),
         **texts,
     )
 
@@ -155,5 +187,5 @@ def read_group_events(records: Iterable[Record], *, clock: str) -> Iterator[Evid
         event = read_event(record.value)
         if event is None:
             yield None
-        elif (found := evidence_of_event(event, clock=clock)) is not None:
-            yield found
+        else:
+            yield from _evidence_of(event, clock)

@@ -110,6 +110,11 @@ def evidence_texts(verdict: Verdict) -> tuple[str, ...]:
         f"{_NAMES.get(name, name.removesuffix('_ms').replace('_', ' '))} {(duration(value) if name.endswith('_ms') else f'{value:,}')}"
         for name, value in verdict.evidence.items()
     ]
+    slowest = verdict.slowest
+    if slowest is not None and slowest.revocation_ms is not None:
+        found.append(f"{slowest.name} took longest to give up partitions: {duration(slowest.revocation_ms)}")
+    elif slowest is not None and slowest.reconciliation_ms is not None:
+        found.append(f"{slowest.name} was the last to get its partitions, after {duration(slowest.reconciliation_ms)}")
     if verdict.cost.reread_messages:
         found.append(f"{counted(verdict.cost.reread_messages, 'message')} were committed again from an earlier offset")
     found += [f"rule: {rule}" for rule in verdict.rules]

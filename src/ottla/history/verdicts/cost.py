@@ -5,7 +5,7 @@ from typing import Final
 from ottla.history.rounds.round import Arrival, Departure, Round
 from ottla.history.sources.evidence import Cause
 from ottla.history.verdicts.arrival_rules import COLD_START_MS
-from ottla.history.verdicts.verdict import Confidence, Cost, Narrowed
+from ottla.history.verdicts.verdict import Confidence, Cost, Narrowed, Reconciliation
 
 COOPERATIVE: Final = frozenset({"cooperative-sticky", "uniform"})
 """Assignors under which only partitions that move stand still; all of KIP-848 is so."""
@@ -27,7 +27,32 @@ def cost_of(rebalance: Round) -> Cost:
     return Cost(stopped, seconds, moved, _waiting(rebalance, duration_ms), _reread(rebalance))
 
 
+def reconciliations(rebalance: Round) -> tuple[Reconciliation, ...]:
+    """KIP-848: the members whose partitions changed, in the order in which they came to the target."""
+    members = {} if rebalance.after is None else rebalance.after.members
+    found: dict[str, Reconciliation] = {}
+    for item in rebalance.reconciled:
+        member_id = item.member_id or ""
+        client_id = item.client_id or (members[member_id].client_id if member_id in members else "")
+        before = found.pop(member_id, None)
+        found[member_id] = Reconciliation(
+            name=item.instance_id or client_id or member_id,
+            member_id=member_id,
+            revocation_ms=item.evidence.get("revocation_ms", None if before is None else before.revocation_ms),
+            reconciliation_ms=item.evidence.get("reconciliation_ms"),
+        )
+    return tuple(found.values())
+
+
+def slowest_of(rebalance: Round) -> Reconciliation | None:
+    """The member that took longest to give up partitions; where none had to, the last one that had its own."""
+    return max(reconciliations(rebalance), key=lambda each: (each.revocation_ms or 0, each.reconciliation_ms or 0), default=None)
+
+
 def _duration_ms(rebalance: Round) -> int | None:
+    own = [item.at_ms for item in rebalance.reconciled if item.clock == rebalance.clock]
+    if own:
+        return max(own) - rebalance.started_ms  # partitions wait until the last member has its own
     return None if rebalance.ended_ms is None else max(0, rebalance.ended_ms - rebalance.started_ms)
 
 

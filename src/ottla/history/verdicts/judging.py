@@ -15,12 +15,13 @@ from ottla.history.rounds.assembly import complete_by_group, rounds_of_group
 from ottla.history.rounds.membership import Role, role_of
 from ottla.history.rounds.returns import RETURN_WITHIN_MS
 from ottla.history.rounds.round import Arrival, Departure, Round
+from ottla.history.rounds.splitting import CONSUMER_TYPE
 from ottla.history.sources.evidence import Cause, Evidence, Kind, Source
 from ottla.history.sources.log_lines import ANY_LEAVE, REMOVED_BEFORE
 from ottla.history.sources.outages import AT_ONCE_MS, LOST_AT_ONCE
 from ottla.history.verdicts.arrival_rules import ARRIVAL_RULES, ASSIGNOR_CAME, Joining, judge_avoided
 from ottla.history.verdicts.change_rules import CHANGE_RULES, is_coordinator_moved, is_protocol_changed
-from ottla.history.verdicts.cost import cost_of, figures_of, what_is_missing
+from ottla.history.verdicts.cost import cost_of, figures_of, slowest_of, what_is_missing
 from ottla.history.verdicts.departure_rules import DEPARTURE_RULES
 from ottla.history.verdicts.policy import LOSSES, POLICIES, SETTLING
 from ottla.history.verdicts.setting_advice import Situation, advice_for
@@ -270,6 +271,7 @@ def _judge(rebalance: Round, losses: dict[int, Narrowed], doubt: Doubt | None, *
         rules=main.narrowed.rules,
         clock=rebalance.clock,
         share=main.narrowed.share,
+        slowest=slowest_of(rebalance),
     )
 
 
@@ -461,6 +463,9 @@ def _as_return(narrowed: Narrowed, loss: Departure) -> Narrowed:
 
 
 def _judge_change(rebalance: Round) -> Narrowed:
+    for item in rebalance.items:
+        if item.kind is Kind.TRIGGER and item.group_type == CONSUMER_TYPE and role_of(item) is Role.REJOINED and item.trigger in _CODES:
+            return _certain(_CODES[item.trigger], item)  # the coordinator of a consumer group knows what a member changed
     clients = [item for item in rebalance.client_items if item.kind is Kind.CLIENT_REJOINS]
     return narrow(findings_of(CHANGE_RULES, rebalance) + stated_findings(clients, of_departure=False))
 

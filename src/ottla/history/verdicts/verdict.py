@@ -168,6 +168,19 @@ class Cost(NamedTuple):
     reread_messages: int | None = None
 
 
+class Reconciliation(NamedTuple):
+    """KIP-848: how a member came to a target assignment. `name`: its instance id, else its client id, else its member id.
+
+    revocation_ms: from the time at which it was asked to give up partitions until it had; None where it had to give up none.
+    reconciliation_ms: from the target to all of its partitions; None where it did not come to that.
+    """
+
+    name: str
+    member_id: str
+    revocation_ms: int | None
+    reconciliation_ms: int | None
+
+
 class SettingAdvice(NamedTuple):
     """A setting by its Kafka name, the value that would have avoided the rebalance, why, and where that backfires."""
 
@@ -186,7 +199,8 @@ class Verdict:
     next one began before the assignment was stored), interrupted (the coordinator moved), open. planned, avoidable: None where that cannot
     be said. rebalance_class: 1 (a heartbeat came too late), 2 (processing took longer than the poll interval) or None. contributing: causes
     of triggers that came while it ran. who: the member that caused it. evidence: figures, units in their names. share: of the cause in all
-    weights that the rules leave.
+    weights that the rules leave. slowest: KIP-848, the member that others waited for longest; None where no source shows how members come
+    to their targets.
     """
 
     group: str
@@ -214,6 +228,7 @@ class Verdict:
     rules: tuple[str, ...] = ()
     clock: str = ""
     share: float = 0.0
+    slowest: Reconciliation | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values (docs/diagnose.md)."""
@@ -242,4 +257,5 @@ class Verdict:
             "sources": list(self.sources),
             "rules": list(self.rules),
             "clock": self.clock,
+            "slowest": None if self.slowest is None else self.slowest._asdict(),
         }

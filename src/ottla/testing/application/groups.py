@@ -22,7 +22,7 @@ from ottla.groups.coordinator import GroupCoordinator
 from ottla.groups.events import EventMember, GroupEvent
 from ottla.groups.snapshots import GroupSnapshot, MemberSnapshot
 from ottla.history.group_history import Rebalance, histories_of_events
-from ottla.history.story.sentences import advice_text, counted, sentence_of, trigger_text
+from ottla.history.story.sentences import advice_text, counted, duration, sentence_of, trigger_text
 from ottla.protocol.model import TopicPartition
 from ottla.testing.waiting import wait_until, wait_until_in_threads
 from ottla.text import did_you_mean
@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 TIMEOUT_S: Final = 30.0
 """How long a wait may take; it ends as soon as its condition holds."""
+SLOW_MS: Final = 1_000
+"""A member that took longer to give up partitions is named."""
 
 
 class GroupNow(NamedTuple):
@@ -137,7 +139,15 @@ def _in_words(rebalance: Rebalance, names: Names) -> str:
     members = () if rebalance.after is None else tuple(rebalance.after.members.values())
     match rebalance.outcome:
         case "completed":
-            return f"{head}: generation {rebalance.generation} with {names.of_members(members)}"
+            number = f"{'epoch' if rebalance.is_consumer_type else 'generation'} {rebalance.generation}"
+            slowest = verdict.slowest
+            waits = slowest is not None and (slowest.revocation_ms or 0) >= SLOW_MS
+            slow = (
+                f"; {slowest.name} gave up its partitions after {duration(slowest.revocation_ms or 0)}"
+                if slowest is not None and waits
+                else ""
+            )
+            return f"{head}: {number} with {names.of_members(members)}{slow}"
         case "emptied":
             return f"{head}: no member is left"
         case "superseded":
@@ -374,7 +384,7 @@ class Group:
     def _expectation(self, count: int | None, unplanned: int | None) -> Expectation:
         if count is unplanned is None:
             raise ValueError("expect needs a number of rebalances, or of unplanned ones")
-        return Expectation(self.name, count, unplanned, rebalances_now=self._counted, group_in_words=self._in_words)
+        return Expectation(self.name, count, unplanned, rebalances_now=self._rebalances, group_in_words=self._in_words)
 
     def _in_words(self) -> str:
         now = self._now()
@@ -383,16 +393,6 @@ class Group:
         lag += ", and no member to read it" if now.lag and not now.members else ""
         state = "It does not exist" if now.state == "Dead" else f"It is {now.state} and has {has} and {lag}"
         return f"{state}. {rebalances_in_words(self._rebalances())}"
-
-    def _counted(self) -> list[Rebalance]:
-        """Its rebalances. Raises NotImplementedError for those of a consumer group that the history does not judge: none is no answer."""
-        rebalances = self._rebalances()
-        if not rebalances and any(event.kind == "epoch_bumped" for event in self.events()):
-            raise NotImplementedError(
-                f"group {self.name} is a consumer group (KIP-848), whose rebalances are not counted yet: wait for its state, and look at"
-                " the triggers of its `epoch_bumped` events (`ottla docs testing`)"
-            )
-        return rebalances
 
     def _rebalances(self) -> list[Rebalance]:
         history = histories_of_events(self.events()).get(self.name)

@@ -1,6 +1,7 @@
 """Samples of groups, and what they are made of."""
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -251,6 +252,26 @@ def test_a_rebalance_is_counted_by_what_began_it() -> None:
         assert each.outcomes == {"completed": 1}
         assert each.durations == {"join": Durations().plus(3.0), "sync": Durations().plus(0.25)}
     assert counts.of("h").rebalances == {}
+
+
+def test_rebalances_of_a_consumer_group_are_counted() -> None:
+    def bump(at_ms: int, trigger: str, **fields: Any) -> GroupEvent:
+        return replace(event("epoch_bumped", at_ms, trigger=trigger, group_type="consumer", **fields), state_to="Assigning")
+
+    counts = counted(
+        bump(1_000, "JOIN_NEW"),
+        bump(1_200, "TOPIC_CHANGE", coalesced=True),
+        event("target_assigned", 2_000),
+        event("member_reconciled", 5_000, evidence={"member_epoch": 2, "revocation_ms": 2_500, "reconciliation_ms": 3_000}),
+        replace(bump(9_000, "LEAVE"), state_to="Empty"),
+        replace(bump(9_000, "LEAVE", coalesced=True), state_to="Empty"),
+    ).of("g")
+    assert counts.rebalances == {"JOIN_NEW": 1, "LEAVE": 1}
+    assert counts.coalesced == {"TOPIC_CHANGE": 1, "LEAVE": 1}
+    assert counts.outcomes == {"completed": 1, "emptied": 1}
+    assert (counts.consumer_rebalances, counts.classic_completed) == (2, 0)
+    took = {"assign": 1.0, "revoke": 2.5, "reconcile": 3.0}
+    assert counts.durations == {phase: Durations().plus(seconds) for phase, seconds in took.items()}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ottla.groups.events import EventMember, GroupEvent, TriggerCode
 from ottla.history.sources.evidence import Kind, Source
-from ottla.history.sources.group_events import CODES, causes_of, evidence_of_event, read_event, read_group_events
+from ottla.history.sources.group_events import CODES, causes_of, evidence_of_events, read_event, read_group_events
 from ottla.protocol.model import Record
 
 MEMBER = EventMember(
@@ -48,8 +48,7 @@ def test_an_event_survives_its_record(event: GroupEvent) -> None:
 
 
 def test_a_trigger() -> None:
-    found = evidence_of_event(EVENT, clock="b")
-    assert found is not None
+    (found,) = evidence_of_events([EVENT], clock="b")
     assert (found.kind, found.source, found.clock, found.at_ms, found.generation) == (Kind.TRIGGER, Source.GROUP_EVENTS, "b", 5, 3)
     assert (found.trigger, found.candidates, found.reason) == ("EXPIRE_HEARTBEAT", (), EVENT.reason)
     assert (found.member_id, found.client_id, found.client_host) == ("m", "c", "/h")
@@ -58,13 +57,12 @@ def test_a_trigger() -> None:
 
 
 def test_a_stored_assignment_has_its_members() -> None:
-    found = evidence_of_event(SYNCED, clock="b")
-    assert found is not None
+    (found,) = evidence_of_events([SYNCED], clock="b")
     assert (found.kind, found.members, found.protocol, found.leader) == (Kind.SYNC_COMPLETED, (MEMBER,), "range", "m")
 
 
 def test_events_about_offsets_are_left_out() -> None:
-    assert evidence_of_event(replace(EVENT, kind="offsets_expired"), clock="b") is None
+    assert not list(evidence_of_events([replace(EVENT, kind="offsets_expired")], clock="b"))
 
 
 def test_every_code_of_the_coordinator_has_its_causes() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ottla.groups.events import EventMember, GroupEvent
 from ottla.history.sources.evidence import CommitSpan, Evidence, Kind, Source
-from ottla.history.sources.group_events import evidence_of_event
+from ottla.history.sources.group_events import evidence_of_events
 from ottla.history.story.arrays import LagHistory
 from ottla.history.story.stories import Anonymiser, StoryOptions, leading_evidence, stories
 from ottla.protocol.model import TopicPartition
@@ -35,8 +35,7 @@ def event(at_ms: int, kind: str, generation: int, owners: dict[str, list[int]] |
         for name, numbers in (owners or {}).items()
     ]
     given = {"at_ms": at_ms, "group": group, "kind": kind, "generation": generation, "state_from": "Stable", "state_to": "Stable"}
-    found = evidence_of_event(GroupEvent(members=members, **given, **fields), clock="broker")
-    assert found is not None
+    (found,) = evidence_of_events([GroupEvent(members=members, **given, **fields)], clock="broker")
     return found
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ottla.history.sources.evidence import Cause, Evidence, Kind, Source
-from ottla.history.sources.group_events import evidence_of_event
+from ottla.history.sources.group_events import evidence_of_events
 from ottla.history.whatif.behaviour import Action, ActionKind, GroupBehaviour, LeaderRejoin
 from ottla.history.whatif.outcome import Outcome, ReplayedRebalance
 from ottla.history.whatif.prediction import (
@@ -126,7 +126,7 @@ def test_many_absences_give_few_candidates(poll_ms: int, poll_values: int) -> No
 
 SILENCE = Action(at_ms=20_000, kind=ActionKind.SILENCE, until_ms=28_000)
 PREDICTED = behaviour(process("a", START, SILENCE), process("b", START))
-EVIDENCE = [item for event in replay(PREDICTED).events if (item := evidence_of_event(event, clock="c")) is not None]
+EVIDENCE = list(evidence_of_events(replay(PREDICTED).events, clock="c"))
 
 
 def test_from_evidence_to_what_changes() -> None:
@@ -155,7 +155,7 @@ def test_a_client_that_names_neither_group_nor_member_counts() -> None:
 
 
 def events_of(group: GroupBehaviour) -> list[Evidence]:
-    return [item for event in replay(group).events if (item := evidence_of_event(event, clock="c")) is not None]
+    return list(evidence_of_events(replay(group).events, clock="c"))
 
 
 def test_what_is_older_than_the_time_that_is_asked_for_says_with_which_settings_members_were_there() -> None:

@@ -12,7 +12,7 @@ from ottla.history.processes import Identity, Processes
 from ottla.history.rounds.assembly import rounds_of_group
 from ottla.history.rounds.round import Round
 from ottla.history.sources.evidence import Evidence, Kind, Source
-from ottla.history.sources.group_events import evidence_of_event
+from ottla.history.sources.group_events import evidence_of_events
 from ottla.history.whatif.behaviour import BEFORE_MS, Action, ActionKind, GroupBehaviour, LeaderRejoin, Reaction
 from ottla.history.whatif.prediction import agreement, outcome_with
 from ottla.history.whatif.reconstruction import Histories, initial_delay_ms, partition_timeline, reactions, reconstruct
@@ -23,7 +23,7 @@ from tests.support.kit.group_behaviours import behaviour, process, random_behavi
 
 
 def rounds(group: GroupBehaviour) -> list[Round]:
-    found: list[Evidence] = [item for event in replay(group).events if (item := evidence_of_event(event, clock="c")) is not None]
+    found: list[Evidence] = list(evidence_of_events(replay(group).events, clock="c"))
     return rounds_of_group("g", found)
 
 
@@ -164,7 +164,7 @@ START = Action(at_ms=0, kind=ActionKind.START)
 
 
 def evidence(group: GroupBehaviour) -> list[Evidence]:
-    return [item for event in replay(group).events if (item := evidence_of_event(event, clock="c")) is not None]
+    return list(evidence_of_events(replay(group).events, clock="c"))
 
 
 def actions(group: GroupBehaviour, name: str) -> list[tuple[str, int, int | None]]:
