@@ -26,7 +26,11 @@ from ottla.groups.events import GroupEvent
 from ottla.groups.settings import GroupSettings
 from ottla.history.group_history import GroupHistory, histories_of_events
 from ottla.history.sources.evidence import Cause
+from ottla.history.sources.group_events import evidence_of_events
 from ottla.history.verdicts.verdict import Verdict
+from ottla.history.whatif.prediction import agreement, outcome_with
+from ottla.history.whatif.reconstruction import reconstruct
+from ottla.history.whatif.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from tests.support.kit.coordinator_shell import CoordinatorShell
 from trials.scenarios.scenarios import ScenarioTopics
@@ -396,6 +400,18 @@ def test_rebalances_are_judged_by_their_cause() -> None:
     wrong = [f"{each.name}: {', '.join(each.found)}, not {', '.join(each.expected)}" for each in runs() if each.found != each.expected]
     assert total > 100
     assert right >= 0.99 * total, "\n".join([f"{right} of {total}", *wrong])
+
+
+def test_a_what_if_replays_them() -> None:
+    """The replay with the recorded settings has the recorded rebalances, at about their times."""
+    recorded = reproduced = extra = 0
+    for each in runs():
+        behaviour = reconstruct(GROUP, list(evidence_of_events(each.events, clock="c")))
+        found = agreement(behaviour.recorded_ms, outcome_with(behaviour, Settings()))
+        recorded, reproduced, extra = recorded + found.recorded, reproduced + found.reproduced, extra + len(found.extra_ms)
+    assert recorded > 200
+    assert reproduced >= 0.98 * recorded, (recorded, reproduced)
+    assert extra <= 0.02 * recorded, extra
 
 
 def test_the_first_members_start_the_group() -> None:

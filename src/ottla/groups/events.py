@@ -66,7 +66,7 @@ class GroupEvent:
     `offset_count`, Kafka's `offset-expiration`), `offsets_deleted` (by OffsetDelete or with their topic, as `reason` says: evidence
     `offset_count`), `deleted` (by DeleteGroups, with `offset_count` offsets, or because neither members nor offsets were left).
     `converted` (the group has the type `group_type` from now on, with these `members`). Only consumer groups have `epoch_bumped` (the group
-    epoch was increased to `generation`: one event for each trigger, `coalesced` where the epoch before had no target yet),
+    epoch was increased to `generation`: one event for each trigger, `coalesced` where members still wait for a target),
     `target_assigned` (the target assignment of `generation`: `members` have their targets), `member_reconciled` (a member whose partitions
     the target of `generation` changed has given up what it had to: evidence `revocation_ms` since it was asked; or has all of its target:
     `reconciliation_ms` since that was computed), `static_left` (a static member left for now, with `members` what waits for it) and

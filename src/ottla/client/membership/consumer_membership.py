@@ -256,6 +256,15 @@ class ConsumerMembership(GroupMembership):
         self._is_hurried = True
         return False
 
+    def skip_heartbeats(self, until_ms: float, *, is_due: bool = False) -> None:
+        """Heartbeats were sent and answered until then, without a step for each; the next one is due at once, or an interval later."""
+        if self._heartbeat is None:
+            interval_ms = self._next_ms - self._heartbeat_sent_ms
+            self._heartbeat_sent_ms = until_ms
+            self._next_ms = until_ms if is_due else until_ms + interval_ms
+            self._evidence.heartbeat_sent_ms = until_ms
+            self._evidence.heartbeat_answered(until_ms, is_rejoin_due=False)
+
     # Decisions.
 
     def _due_ms(self) -> float | None:

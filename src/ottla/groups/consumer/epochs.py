@@ -76,7 +76,7 @@ def bump_epoch(
                 state_from=state_from,
                 state_to="Empty" if is_emptied else "Assigning",
                 trigger=bump.code.value,
-                coalesced=at > 0 or durable.epoch > durable.assignment_epoch,
+                coalesced=at > 0 or (durable.epoch > durable.assignment_epoch and not group.is_empty),
                 reason=bump.reason,
                 member_id=None if member is None else member.member_id,
                 instance_id=None if member is None else member.instance_id,

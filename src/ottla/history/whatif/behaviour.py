@@ -42,7 +42,8 @@ FOR_GOOD: Final = frozenset({ActionKind.CLOSE, ActionKind.CRASH, ActionKind.SILE
 class Action:
     """One action. SILENCE and POLL_GAP end at `until_ms`; their true length may be up to `uncertain_ms` more.
 
-    Of RESUBSCRIBE: `topics`, None for the same as before, `cause`, and `follows_ms`, as a LeaderRejoin has it.
+    The member of a REMOVAL is back at `until_ms`. Of RESUBSCRIBE: `topics`, None for the same as before, `cause`, and `follows_ms`, as a
+    LeaderRejoin has it.
     """
 
     at_ms: int
@@ -114,7 +115,8 @@ class GroupBehaviour:
     """All that a replay needs to know of one group.
 
     started_ms, ended_ms: the time that the evidence covers; rebalances outside it do not count (members that were there before start
-    earlier). partition_counts: by topic, from each time on. recorded_ms: when each recorded rebalance began. notes: what is assumed,
+    earlier). partition_counts: by topic, from each time on. is_consumer_type: the group speaks KIP-848, where session timeout and heartbeat
+    interval are the group's, and the coordinator assigns. recorded_ms: when each recorded rebalance began. notes: what is assumed,
     uncertain or left out, one sentence each.
     """
 
@@ -127,6 +129,8 @@ class GroupBehaviour:
     leader_rejoins: tuple[LeaderRejoin, ...] = ()
     reactions: tuple[Reaction, ...] = ()
     initial_rebalance_delay_ms: int = 0
+    is_consumer_type: bool = False
+    heartbeat_interval_ms: int = 5_000
     recorded_ms: tuple[int, ...] = ()
     notes: tuple[str, ...] = field(default=())
 

@@ -7,12 +7,14 @@ that polls all the time but in a poll gap, the silences in which neither runs, a
 Its environment is the replay's: the time, the coordinator, the assignor, and the sums that the stops of its partitions are added to.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping
 from math import ceil
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ottla.client.membership.evidence import Evidence
+from ottla.client.membership.group_membership import GroupMembership
 from ottla.client.membership.membership import Membership
 from ottla.client.membership.values import FindCoordinator, GroupRequest, GroupSettings, JoinGroup, MemberState, SyncGroup
 from ottla.groups.assignors import Assignor
@@ -110,8 +112,17 @@ class Environment(Protocol):
     def keep_session(self, member_id: str, instance_id: str | None) -> None:
         """Heartbeats of this member have reached the coordinator until now."""
 
+    def is_settled(self) -> bool:
+        """Whether no member has a way to go to its target (KIP-848)."""
 
-class ModelMember:
+    def topic_names(self) -> Mapping[str, str]:
+        """The names of topics by their ids, as Kafka prints them."""
+
+
+MembershipT = TypeVar("MembershipT", bound=GroupMembership)
+
+
+class ModelMember(ABC, Generic[MembershipT]):
     """One process. `origin` is the index of its last action: what it triggers is counted as a consequence of that."""
 
     def __init__(self, process: Process, environment: Environment) -> None:
@@ -119,13 +130,7 @@ class ModelMember:
         self.origin = -1
         self.is_running = False
         self._environment = environment
-        self._settings = GroupSettings(
-            group_id=environment.group_id,
-            instance_id=process.instance_id,
-            session_timeout_ms=process.session_timeout_ms,
-            max_poll_interval_ms=process.rebalance_timeout_ms,
-        )
-        self._membership: Membership
+        self._membership: MembershipT
         """That of its present run, or of its last one."""
         self._silent_until_ms: int | None = 0
         self._polls_again_ms: int | None = 0
@@ -165,11 +170,6 @@ class ModelMember:
         if member_id == self._owner_id:
             self._own({})
 
-    def rejoin(self, reason: str) -> None:
-        """Join again at the next poll, with its member id."""
-        self._membership.request_rejoin(reason)
-        self._go_on()
-
     # What it does by itself
 
     def act(self, origin: int, action: Action) -> None:
@@ -196,23 +196,19 @@ class ModelMember:
 
     def _start(self) -> None:
         now_ms = self._environment.now_ms
-        evidence = Evidence(self._settings, now_ms=now_ms)
-        membership = Membership(self._settings, [self._environment.assignor], evidence=evidence, now_ms=now_ms, rng=lambda: 0.5)
-        membership.subscribe(self.process.topics)
-        membership.on_metadata(self._environment.partition_counts())
-        self._membership, self.is_running = membership, True
+        self._membership, self.is_running = self._new_membership(), True
         self._silent_until_ms = self._polls_again_ms = now_ms
         self._when_awake.clear()
         self._own({})
         self._work()
 
+    @abstractmethod
+    def _new_membership(self) -> MembershipT:
+        """A membership that subscribes to the process's topics."""
+
+    @abstractmethod
     def _close(self) -> None:
-        """A static member sends no LeaveGroup: what it owns waits until its session ends."""
-        if self.process.instance_id is None:
-            self._membership.leave(CLOSED)
-            self._send_all()
-            self._own({})
-        self._end()
+        """Close the consumer: what a static member owns waits until its session ends."""
 
     def _end(self) -> None:
         self.is_running = False
@@ -242,13 +238,9 @@ class ModelMember:
         self._update_stops()
         self._go_on()
 
+    @abstractmethod
     def _resubscribe(self, action: Action) -> None:
-        if self.is_joining:
-            self._later(RETRY_MS, lambda: self._resubscribe(action))
-            return
-        if action.topics is not None:
-            self._membership.subscribe(action.topics)
-        self.rejoin(RESUBSCRIBED)
+        """Join again with other metadata, or subscribe to something else."""
 
     def _remove(self) -> None:
         group_id = self._environment.group_id
@@ -263,12 +255,9 @@ class ModelMember:
             self._skip_heartbeats(is_due=is_due)
             self._work()
 
+    @abstractmethod
     def _skip_heartbeats(self, *, is_due: bool) -> None:
         """They have reached the coordinator until now."""
-        membership = self._membership
-        if membership.state.sends_heartbeats:
-            membership.skip_heartbeats(self._environment.now_ms, is_due=is_due)
-            self._environment.keep_session(membership.member_id, self.process.instance_id)
 
     def _work(self) -> None:
         """Poll, outside a gap, send what there is to send, and go on when the membership has something more."""
@@ -277,38 +266,21 @@ class ModelMember:
         if self._polls:
             self._poll()
         self._send_all()
-        if self._polls and membership.state.sends_heartbeats:
-            return
         if membership.has_poll_expired:
             self._update_stops()
-        wake_ms = membership.poll_due_ms if membership.state.sends_heartbeats else membership.next_ms()
+        wake_ms = self._wake_ms()
         if wake_ms is not None:
             number = self._timer
             delay_ms = max(0, ceil(wake_ms) - self._environment.now_ms)
             self._later(delay_ms, lambda: self._go_on() if number == self._timer else None)
 
+    @abstractmethod
+    def _wake_ms(self) -> float | None:
+        """When the process has something to do by itself; None: it waits for the group."""
+
+    @abstractmethod
     def _poll(self) -> None:
-        membership = self._membership
-        membership.poll(self._environment.now_ms)
-        membership.has_poll_expired = False
-        failure = membership.take_failure()
-        if isinstance(failure, AssignorError):
-            raise failure
-        if failure is not None:
-            self._end()
-            return
-        assigned = membership.assigned
-        if assigned is not None:
-            before = self._held
-            self._owner_id = membership.member_id
-            self._own(assigned.partitions)
-            membership.completed()
-            if before - self._held:
-                membership.request_rejoin(FOLLOW_UP)
-        if membership.must_prepare:
-            if membership.has_lost_partitions or not membership.is_cooperative:
-                self._own({})
-            membership.prepared(self._owned)
+        """Poll: take over what is assigned, give up what is not."""
 
     def _send_all(self) -> None:
         now_ms = self._environment.now_ms
@@ -333,9 +305,6 @@ class ModelMember:
             self._environment.send(make, receive)
 
     def _take(self, request: GroupRequest, result: Any) -> None:
-        """A leader assigns the partitions that there are when its JoinGroup is answered; what is added later is an action of its own."""
-        if isinstance(request, JoinGroup):
-            self._membership.on_metadata(self._environment.partition_counts())
         report_result(self._membership, request, result, self._environment.now_ms)
         self._work()
 
@@ -370,7 +339,7 @@ class ModelMember:
         membership = self._membership
         self._environment.later(delay_ms, lambda: self._run(membership, act))
 
-    def _run(self, membership: Membership, act: Callable[[], None]) -> None:
+    def _run(self, membership: MembershipT, act: Callable[[], None]) -> None:
         """Call `act` when the process is awake, unless its run is over, which had this membership."""
         if not self.is_running or membership is not self._membership:
             return
@@ -378,3 +347,84 @@ class ModelMember:
             self._when_awake.append(act)
         else:
             act()
+
+
+class ClassicModelMember(ModelMember[Membership]):
+    """A process of the classic protocol."""
+
+    def rejoin(self, reason: str) -> None:
+        """Join again at the next poll, with its member id."""
+        self._membership.request_rejoin(reason)
+        self._go_on()
+
+    def _new_membership(self) -> Membership:
+        process, environment = self.process, self._environment
+        settings = GroupSettings(
+            group_id=environment.group_id,
+            instance_id=process.instance_id,
+            session_timeout_ms=process.session_timeout_ms,
+            max_poll_interval_ms=process.rebalance_timeout_ms,
+        )
+        now_ms = environment.now_ms
+        evidence = Evidence(settings, now_ms=now_ms)
+        membership = Membership(settings, [environment.assignor], evidence=evidence, now_ms=now_ms, rng=lambda: 0.5)
+        membership.subscribe(process.topics)
+        membership.on_metadata(environment.partition_counts())
+        return membership
+
+    def _close(self) -> None:
+        """A static member sends no LeaveGroup."""
+        if self.process.instance_id is None:
+            self._membership.leave(CLOSED)
+            self._send_all()
+            self._own({})
+        self._end()
+
+    def _resubscribe(self, action: Action) -> None:
+        if self.is_joining:
+            self._later(RETRY_MS, lambda: self._resubscribe(action))
+            return
+        if action.topics is not None:
+            self._membership.subscribe(action.topics)
+        self.rejoin(RESUBSCRIBED)
+
+    def _skip_heartbeats(self, *, is_due: bool) -> None:
+        membership = self._membership
+        if membership.state.sends_heartbeats:
+            membership.skip_heartbeats(self._environment.now_ms, is_due=is_due)
+            self._environment.keep_session(membership.member_id, self.process.instance_id)
+
+    def _wake_ms(self) -> float | None:
+        membership = self._membership
+        if not membership.state.sends_heartbeats:
+            return membership.next_ms()
+        return None if self._polls else membership.poll_due_ms
+
+    def _poll(self) -> None:
+        membership = self._membership
+        membership.poll(self._environment.now_ms)
+        membership.has_poll_expired = False
+        failure = membership.take_failure()
+        if isinstance(failure, AssignorError):
+            raise failure
+        if failure is not None:
+            self._end()
+            return
+        assigned = membership.assigned
+        if assigned is not None:
+            before = self._held
+            self._owner_id = membership.member_id
+            self._own(assigned.partitions)
+            membership.completed()
+            if before - self._held:
+                membership.request_rejoin(FOLLOW_UP)
+        if membership.must_prepare:
+            if membership.has_lost_partitions or not membership.is_cooperative:
+                self._own({})
+            membership.prepared(self._owned)
+
+    def _take(self, request: GroupRequest, result: Any) -> None:
+        """A leader assigns the partitions that there are when its JoinGroup is answered; what is added later is an action of its own."""
+        if isinstance(request, JoinGroup):
+            self._membership.on_metadata(self._environment.partition_counts())
+        super()._take(request, result)

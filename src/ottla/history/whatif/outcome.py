@@ -11,7 +11,7 @@ from ottla.history.sources.evidence import Cause
 from ottla.history.verdicts.policy import POLICIES
 from ottla.history.whatif.behaviour import ActionKind, GroupBehaviour, Process
 from ottla.history.whatif.member import FOLLOW_UP
-from ottla.history.whatif.replay import REMOVALS, Origin, Replayed
+from ottla.history.whatif.replay import REMOVALS, TRIGGERS, Origin, Replayed
 
 Key = tuple[Origin, str]
 """What a trigger is a consequence of, and whether a member went, came, or changed: the same in replays of other settings."""
@@ -71,12 +71,12 @@ def outcome(behaviour: GroupBehaviour, replayed: Replayed) -> Outcome:
     rebalances: list[ReplayedRebalance] = []
     avoided = []
     for at, event in enumerate(replayed.events):
-        if event.kind == "trigger":
+        if event.kind in TRIGGERS:
             origin = replayed.origins.get(at, Origin("", 0))
             _add_trigger(rebalances, event, origin, _cause(event, origin, behaviour, processes))
         elif event.kind == "static_replaced":
             avoided.append((event.at_ms, replayed.origins[at].process))
-        elif event.kind == "sync_completed":
+        elif event.kind in ("sync_completed", "target_assigned"):
             moved = owners.update(event.members, event.at_ms).all_moved
             if rebalances:
                 rebalances[-1] = replace(rebalances[-1], generation=event.generation, moved=rebalances[-1].moved + moved)
@@ -93,7 +93,7 @@ def _add_trigger(rebalances: list[ReplayedRebalance], event: GroupEvent, origin:
     if not event.coalesced or not rebalances:
         started = ReplayedRebalance(
             at_ms=event.at_ms,
-            generation=event.generation + 1,
+            generation=event.generation + (event.kind == "trigger"),
             cause=cause,
             process=origin.process,
             planned=is_planned,
@@ -110,6 +110,8 @@ def _add_trigger(rebalances: list[ReplayedRebalance], event: GroupEvent, origin:
 def _cause(event: GroupEvent, origin: Origin, behaviour: GroupBehaviour, processes: Mapping[str, Process]) -> Cause:
     if event.client_reason == FOLLOW_UP:
         return Cause.COOP_FOLLOWUP
+    if event.trigger == "TOPIC_CHANGE":
+        return Cause.TOPIC_CHANGE
     if not origin.process:
         return behaviour.leader_rejoins[origin.action].cause if behaviour.leader_rejoins else Cause.UNKNOWN
     action = processes[origin.process].actions[origin.action]
@@ -119,7 +121,7 @@ def _cause(event: GroupEvent, origin: Origin, behaviour: GroupBehaviour, process
         if action.kind is ActionKind.CLOSE:
             return Cause.LEAVE_CLOSE
         return Cause.COLD_START if event.state_from == "Empty" else Cause.JOIN_NEW
-    if action.kind is ActionKind.SILENCE and event.trigger == "POLL_TIMEOUT":
+    if action.kind is ActionKind.SILENCE and event.trigger in ("POLL_TIMEOUT", "LEAVE"):
         return Cause.POLL_TIMEOUT
     return action.cause if action.kind is ActionKind.RESUBSCRIBE else _CAUSES[action.kind]
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla.groups.assignors import assignors
+from ottla.groups.assignors import assignors, coordinator_assignors
 from ottla.groups.events import EventMember
+from ottla.groups.settings import GroupSettings
 from ottla.history.processes import Identity, Processes, of_evidence, of_member
 from ottla.history.rounds.assembly import assemble
 from ottla.history.rounds.round import Arrival, Departure, Round
@@ -45,7 +46,10 @@ def partition_timeline(rounds: Sequence[Round]) -> tuple[PartitionCounts, ...]:
                 assigned.setdefault(topic, set()).update(numbers)
         # Counted, not read off the largest number: a damaged record may hold any.
         counts = {topic: max(len(numbers), known.get(topic, 0)) for topic, numbers in assigned.items()}
-        if counts and counts != known:
+        is_deletion = each.is_consumer_type and any(item.trigger == Cause.TOPIC_CHANGE for item in each.items)
+        # Records of consumer groups have topic ids, whose names a source learns later.
+        is_renamed = each.is_consumer_type and sorted(counts.values()) == sorted(known.values())
+        if (counts or is_deletion) and counts != known and not is_renamed:
             found.append((each.started_ms, counts))
             known = counts
     return tuple(found)
@@ -245,8 +249,6 @@ def reconstruct(
     rounds = [each for each in assembly.rounds if each.parts]
     if not rounds:
         raise ValueError(f"the evidence shows no rebalance of the group {group!r}")
-    if any(each.is_consumer_type for each in rounds):
-        raise ValueError(f"the group {group!r} uses the protocol of KIP-848, which a what-if does not replay")
     behaviour = _Walk(rounds, assembly.processes, recorded).behaviour(
         group, ended_ms=max(item.at_ms for item in items if item.clock == rounds[0].clock)
     )
@@ -284,6 +286,10 @@ class _Walk:
         session_ms = self._recorded.session_timeout_ms or SESSION_MS
         poll_ms = self._recorded.max_poll_interval_ms or self._waited_ms or POLL_MS
         histories = list(self._histories.named())
+        is_consumer_type = self._rounds[-1].is_consumer_type
+        if is_consumer_type:
+            # The session timeout is the group's.
+            session_ms = max((history.session_timeout_ms for _, history in histories if history.session_timeout_ms), default=session_ms)
         if any(history.session_timeout_ms is None for _, history in histories):
             self._notes[
                 f"session.timeout.ms={session_ms} and max.poll.interval.ms={poll_ms} are assumed for members whose timeouts no source shows"
@@ -295,11 +301,20 @@ class _Walk:
         elif self._protocol not in assignors():
             self._notes[f"the assignor {self._protocol} is not known: range stands in for it, so moves differ"] += 1
             self._protocol = None
+        if any(each.is_consumer_type is not is_consumer_type for each in self._rounds):
+            self._notes[
+                f"the group changed its protocol: all of it is replayed as a {'consumer' if is_consumer_type else 'classic'} group"
+            ] += 1
+        assumed = "uniform" if is_consumer_type else "range"
+        if is_consumer_type and self._protocol not in coordinator_assignors():
+            self._protocol = None
         return GroupBehaviour(
             group=group,
+            is_consumer_type=is_consumer_type,
+            heartbeat_interval_ms=self._consumer_heartbeat_ms(),
             started_ms=self._started_ms,
             ended_ms=ended_ms,
-            protocol=self._protocol or "range",
+            protocol=self._protocol or assumed,
             processes=tuple(
                 history.process(name, session_timeout_ms=session_ms, rebalance_timeout_ms=poll_ms, topics=topics)
                 for name, history in histories
@@ -313,6 +328,12 @@ class _Walk:
             ),
             notes=tuple(note if count == 1 else f"{note} ({count} times)" for note, count in self._notes.items()),
         )
+
+    def _consumer_heartbeat_ms(self) -> int:
+        """No evidence shows the interval of a consumer group; what is assumed of a classic member is not meant for it."""
+        given_ms = self._recorded.heartbeat_interval_ms
+        is_given = given_ms is not None and given_ms != RECORDED_DEFAULTS.heartbeat_interval_ms
+        return given_ms if is_given and given_ms is not None else GroupSettings().consumer_heartbeat_interval_ms
 
     def _add_nameless(self) -> None:
         """Members that were there when the evidence began, and of which the sources show only that they were counted."""
@@ -385,13 +406,20 @@ class _Walk:
             else:
                 history.add(Action(at_ms=from_ms, kind=A.SILENCE, until_ms=max(until_ms, from_ms), uncertain_ms=uncertain_ms))
         elif cause is Cause.ADMIN and until_ms is not None:
-            history.add(Action(at_ms=at_ms, kind=A.REMOVAL))
+            history.add(Action(at_ms=at_ms, kind=A.REMOVAL, until_ms=until_ms))
         else:
+            if departure.had_left_for_now:
+                at_ms, _ = self._silence_start(departure, history)
             history.add(Action(at_ms=at_ms, kind=A.CLOSE))
             if until_ms is not None:
                 history.add(Action(at_ms=max(until_ms, at_ms), kind=A.START))
 
     def _gap_start_ms(self, each: Round, departure: Departure, cause: Cause, history: History) -> int:
+        if cause is Cause.JOIN_TIMEOUT and departure.is_consumer_type:
+            # It was asked to give up partitions in a rebalance before, and had a whole rebalance timeout for it.
+            asked_ms = departure.at_ms - (history.rebalance_timeout_ms or self._recorded.max_poll_interval_ms or POLL_MS)
+            earlier = (other.started_ms for other in self._rounds if asked_ms - SOON_MS <= other.started_ms <= asked_ms)
+            return max(earlier, default=asked_ms) + 1
         if cause is Cause.JOIN_TIMEOUT:
             if history.rebalance_timeout_ms is None:
                 # The coordinator waited so long: the longest rebalance timeout of the group.
@@ -447,7 +475,12 @@ class _Walk:
         item = each.parts[0].items[0]
         history = self._histories.of(of_evidence(item))
         if item.kind is not Kind.STATIC_REPLACED:
-            self._notes["a second process used the instance id of a member: not replayed"] += 1
+            what = (
+                "was refused, since another one had its instance id"
+                if item.kind is Kind.JOIN_REFUSED
+                else "used the instance id of a member"
+            )
+            self._notes[f"a second process {what}: not replayed"] += 1
             return
         if history is None:
             history = self._histories.start(of_evidence(item), self._started_ms - BEFORE_MS)

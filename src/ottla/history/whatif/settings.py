@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from ottla.groups.assignors import find_assignor
+from ottla.groups.assignors import coordinator_assignors, find_assignor
+from ottla.groups.settings import GroupSettings
 from ottla.history.whatif.behaviour import Action, ActionKind, GroupBehaviour, Process, Reaction
 from ottla.text import did_you_mean
 
@@ -19,13 +20,15 @@ NAMES: Final[Mapping[str, str]] = {
     "group.instance.id": "is_static",
     "group.initial.rebalance.delay.ms": "initial_rebalance_delay_ms",
     "partition.assignment.strategy": "assignor",
+    "group.protocol": "protocol",
 }
 """Kafka's name, and the field of `Settings`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Settings of a group; None: as recorded. `is_static`: whether each process has a `group.instance.id` of its own."""
+    """Settings of a group; None: as recorded. `protocol`: `consumer` (KIP-848), where session timeout and heartbeat interval are those of
+    the group, or `classic`. `is_static`: whether each process has a `group.instance.id` of its own."""
 
     session_timeout_ms: int | None = None
     heartbeat_interval_ms: int | None = None
@@ -34,6 +37,7 @@ class Settings:
     is_static: bool | None = None
     initial_rebalance_delay_ms: int | None = None
     assignor: str | None = None
+    protocol: str | None = None
 
     def texts(self) -> dict[str, str]:
         """What is set, by Kafka's names, as it is written."""
@@ -66,13 +70,35 @@ def merge(first: Settings, second: Settings) -> Settings:
 def apply_settings(behaviour: GroupBehaviour, settings: Settings, recorded: Settings = RECORDED_DEFAULTS) -> GroupBehaviour:
     """The behaviour under `settings`. `recorded`: the heartbeat interval and records per poll that the group had."""
     delay_ms, protocol = settings.initial_rebalance_delay_ms, settings.assignor
+    if settings.protocol is not None:
+        settings = _of_other_protocol(behaviour, settings, is_consumer_type=settings.protocol == CONSUMER)
+        protocol = settings.assignor
+    is_consumer_type = behaviour.is_consumer_type if settings.protocol is None else settings.protocol == CONSUMER
     return replace(
         behaviour,
+        is_consumer_type=is_consumer_type,
+        heartbeat_interval_ms=(is_consumer_type and settings.heartbeat_interval_ms) or behaviour.heartbeat_interval_ms,
         processes=tuple(_process(each, settings, recorded) for each in behaviour.processes),
         reactions=tuple(_reaction(each, settings, recorded) for each in behaviour.reactions),
         initial_rebalance_delay_ms=behaviour.initial_rebalance_delay_ms if delay_ms is None else delay_ms,
         protocol=protocol or behaviour.protocol,
     )
+
+
+CONSUMER: Final = "consumer"
+_GROUP_DEFAULTS: Final = GroupSettings()
+
+
+def _of_other_protocol(behaviour: GroupBehaviour, settings: Settings, *, is_consumer_type: bool) -> Settings:
+    """The settings with what the other protocol has by default: a consumer group's session and assignor are the coordinator's."""
+    if is_consumer_type == behaviour.is_consumer_type:
+        return settings
+    if not is_consumer_type:
+        return replace(settings, assignor=settings.assignor or "range")
+    session_ms = settings.session_timeout_ms or _GROUP_DEFAULTS.consumer_session_timeout_ms
+    interval_ms = settings.heartbeat_interval_ms or _GROUP_DEFAULTS.consumer_heartbeat_interval_ms
+    assignor = settings.assignor or next(iter(_GROUP_DEFAULTS.consumer_assignors))
+    return replace(settings, session_timeout_ms=session_ms, heartbeat_interval_ms=interval_ms, assignor=assignor)
 
 
 def _process(process: Process, settings: Settings, recorded: Settings) -> Process:
@@ -108,7 +134,12 @@ def _value(name: str, text: str) -> object:
             raise ValueError(f"group.instance.id={text}: write on (each process has an id of its own) or off")
         return SWITCH[text.lower()]
     if name == "partition.assignment.strategy":
-        find_assignor(text)
+        if text not in coordinator_assignors():
+            find_assignor(text)
+        return text
+    if name == "group.protocol":
+        if text not in (CONSUMER, "classic"):
+            raise ValueError(f"group.protocol={text}: write classic or consumer")
         return text
     least = 0 if name == "group.initial.rebalance.delay.ms" else 1
     is_number = text.isascii() and text.isdigit() and len(text) <= len(str(VALUE_MAX))

@@ -8,11 +8,13 @@ from ottla.history.rounds.returns import RETURN_WITHIN_MS
 from ottla.history.verdicts.cost import COOPERATIVE
 from ottla.history.whatif.behaviour import ActionKind, GroupBehaviour, Process
 from ottla.history.whatif.outcome import Outcome
-from ottla.history.whatif.settings import Settings
+from ottla.history.whatif.settings import CONSUMER, Settings
 
 SESSION_MIN_MS: Final = 6_000
 SESSION_MAX_MS: Final = 1_800_000
 """The defaults of the brokers' group.min.session.timeout.ms and group.max.session.timeout.ms."""
+CONSUMER_SESSION_MS: Final = (45_000, 60_000)
+"""The same of consumer groups."""
 ENDS: Final = (ActionKind.CLOSE, ActionKind.CRASH)
 
 
@@ -81,10 +83,13 @@ def _session(behaviour: GroupBehaviour, settings: Settings, recorded: Settings) 
     session_ms = min(sessions, default=0)
     if session_ms < HEARTBEATS_PER_SESSION * heartbeat_ms:
         yield f"A session of {session_ms} ms is shorter than {HEARTBEATS_PER_SESSION} heartbeats of {heartbeat_ms} ms."
-    if settings.session_timeout_ms is not None and not SESSION_MIN_MS <= session_ms <= SESSION_MAX_MS:
+    is_consumer_type = behaviour.is_consumer_type if settings.protocol is None else settings.protocol == CONSUMER
+    least_ms, most_ms = CONSUMER_SESSION_MS if is_consumer_type else (SESSION_MIN_MS, SESSION_MAX_MS)
+    kind = "group.consumer" if is_consumer_type else "group"
+    if settings.session_timeout_ms is not None and not least_ms <= session_ms <= most_ms:
         yield (
-            f"session.timeout.ms={session_ms} is refused by a broker with the default group.min.session.timeout.ms ({SESSION_MIN_MS}) "
-            f"and group.max.session.timeout.ms ({SESSION_MAX_MS})."
+            f"session.timeout.ms={session_ms} is refused by a broker with the default {kind}.min.session.timeout.ms ({least_ms}) "
+            f"and {kind}.max.session.timeout.ms ({most_ms})."
         )
 
 

@@ -65,7 +65,8 @@ def event_of_row(row: Mapping[str, Any]) -> GroupEvent:
     """The event of a row; maps are lists of pairs, as Arrow gives them."""
     members = (EventMember(**{**member, "assignment": dict(member["assignment"] or ())}) for member in row["members"] or ())
     fields = {name: value for name, value in row.items() if name not in ("partition", "offset")}
-    return GroupEvent(**{**fields, "members": tuple(members), "evidence": dict(row["evidence"] or ())})
+    given = {"members": tuple(members), "evidence": dict(row["evidence"] or ()), "group_type": row.get("group_type") or "classic"}
+    return GroupEvent(**{**fields, **given})
 
 
 def overview(found: DataFrame) -> DataFrame:

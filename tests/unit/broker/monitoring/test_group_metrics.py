@@ -18,6 +18,7 @@ COUNTS = EventCounts(
     rebalances={"JOIN_NEW": 2, "EXPIRE_HEARTBEAT": 1},
     coalesced={"LEAVE": 4},
     outcomes={"completed": 3},
+    classic_completed=3,
     static_replaced=5,
     static_fenced=6,
     offsets_expired=7,
@@ -102,9 +103,11 @@ def test_metrics_of_all_groups(snapshot: GroupsSnapshot) -> None:
         **{f"{durations}_bucket le={bound},phase=join": 2 for bound in (3.0, 5.0, 10.0, 30.0, 60.0, 300.0, "+Inf")},
         f"{durations}_count phase=join": 2,
         f"{durations}_sum phase=join": 3.5,
-        **{f"{durations}_bucket le={bound},phase=sync": 0 for bound in (0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0, "+Inf")},
-        f"{durations}_count phase=sync": 0,
-        f"{durations}_sum phase=sync": 0,
+        **{
+            f"{durations}_{name}phase={phase}": 0
+            for phase in ("sync", "assign", "revoke", "reconcile")
+            for name in (*(f"bucket le={bound}," for bound in (0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0, "+Inf")), "count ", "sum ")
+        },
     }
 
 
@@ -143,6 +146,7 @@ def test_a_trigger_that_leaves_open_whether_it_was_planned_is_unknown() -> None:
         TriggerCode.METADATA_UPDATE,
         TriggerCode.SUBSCRIPTION_CHANGE,
         TriggerCode.REGEX_CHANGE,
+        TriggerCode.TOPIC_CHANGE,
     }
     starting = {TriggerCode.ASSIGNOR_CHANGE, TriggerCode.STATIC_REJOIN, TriggerCode.STATIC_FENCED}
     unknown = {TriggerCode.JOIN_NEW, TriggerCode.LEAVE, TriggerCode.LEADER_REJOIN, *starting}

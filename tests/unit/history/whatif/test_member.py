@@ -11,7 +11,7 @@ from ottla.groups.assignors.range import ASSIGNOR
 from ottla.groups.commands import JoinGroup, JoinResult, Request
 from ottla.groups.events import GroupEvent
 from ottla.history.whatif.behaviour import Action, ActionKind, Process
-from ottla.history.whatif.member import Environment, ModelMember, PartitionStops, partitions_of
+from ottla.history.whatif.member import ClassicModelMember, Environment, PartitionStops, partitions_of
 from ottla.history.whatif.replay import replay
 from ottla.protocol.errors import ErrorCode
 from tests.support.kit.group_behaviours import POLL_MS, SESSION_MS, behaviour, process
@@ -77,11 +77,17 @@ class Recorder:
     def keep_session(self, member_id: str, instance_id: str | None) -> None:
         raise AssertionError("it is no member yet")
 
+    def is_settled(self) -> bool:
+        return True
+
+    def topic_names(self) -> Mapping[str, str]:
+        return {}
+
 
 def test_a_member_joins_again_with_the_id_that_it_gets() -> None:
     environment = Recorder()
     as_protocol: Environment = environment
-    ModelMember(process("a"), as_protocol).act(0, Action(at_ms=0, kind=ActionKind.START))
+    ClassicModelMember(process("a"), as_protocol).act(0, Action(at_ms=0, kind=ActionKind.START))
     _, receive = environment.sent[0]
     receive(JoinResult(error=ErrorCode.MEMBER_ID_REQUIRED, member_id="a-0"))
     joins = [request.member_id for request, _ in environment.sent if isinstance(request, JoinGroup)]

@@ -274,12 +274,15 @@ def test_rejoins_of_leaders_and_of_others() -> None:
     assert [action.kind for each in found.processes for action in each.actions][-1] is ActionKind.RESUBSCRIBE
 
 
-def test_a_group_without_rebalances_or_of_kip_848_is_refused() -> None:
+def test_a_group_without_rebalances_is_refused() -> None:
     with pytest.raises(ValueError, match="shows no rebalance"):
         reconstruct("g", [])
+
+
+def test_a_consumer_group_is_one_in_the_replay() -> None:
     log = EvidenceLog(group_type="consumer")
     log.add(Kind.MEMBER_JOINED, member_id="m")
     log.add(Kind.JOIN_COMPLETED, 10, generation=2)
     log.add(Kind.SYNC_COMPLETED, 10, generation=2)
-    with pytest.raises(ValueError, match="KIP-848"):
-        reconstruct("g", log.lines)
+    found = reconstruct("g", log.lines)
+    assert (found.is_consumer_type, found.protocol, found.heartbeat_interval_ms) == (True, "uniform", 5_000)
