@@ -214,6 +214,10 @@ class RecordSender:
         """Commit what is acknowledged. Raises DeliveryError; where the answer was lost, the records may be committed all the same."""
         self._in_transaction(lambda: self._producer.commit_transaction(self.settings.delivery_timeout_ms / 1000))
 
+    @property
+    def _is_transactional(self) -> bool:
+        return "transactional.id" in dict(self.settings.properties)
+
     def _in_transaction(self, call: Callable[[], object]) -> None:
         try:
             call()
@@ -271,7 +275,7 @@ class RecordSender:
         self._producer.purge()
         with suppress(DeliveryError):
             self._serve(self._producer.poll, 0)
-        if "transactional.id" in dict(self.settings.properties):
+        if self._is_transactional:
             with suppress(KafkaException):  # the next attempt, or the timeout, ends what cannot be aborted now
                 self._producer.abort_transaction(_ABORT_S)
 
@@ -301,7 +305,11 @@ class RecordSender:
             if not (isinstance(error, KafkaError) or (isinstance(error, SystemError) and _LOST in str(error))):
                 raise
         # Outside of the except clause: Python would make what was raised the context of this exception.
-        raise DeliveryError(f"the producer cannot continue: {error.str() if isinstance(error, KafkaError) else error}")
+        if isinstance(error, KafkaError):
+            raise DeliveryError(f"the producer cannot continue: {error.str()}")
+        if self._is_transactional:
+            self._in_transaction(lambda: self._producer.abort_transaction(_ABORT_S))  # it fails with the error that was lost
+        raise DeliveryError("the producer cannot continue after a fatal error, which its library did not hand over")
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -238,7 +238,7 @@ def test_an_error_that_is_lost_on_its_way_ends_the_task(producers: Any, monkeypa
         raise SystemError("<built-in method flush> returned NULL without setting an exception")
 
     monkeypatch.setattr(producers.made[0], "flush", flush)
-    with pytest.raises(DeliveryError, match="the producer cannot continue: <built-in method flush> returned NULL"):
+    with pytest.raises(DeliveryError, match="the producer cannot continue after a fatal error"):
         sender.finish()
 
 

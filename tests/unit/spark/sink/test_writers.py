@@ -229,6 +229,23 @@ def test_the_next_attempt_ends_what_a_killed_one_left_open(transactions_broker: 
     assert broker.values("t") == [*before, b"written"]
 
 
+def test_an_attempt_that_goes_on_after_the_next_one_began_writes_nothing(transactions_broker: BrokerWithVerbs) -> None:
+    broker = transactions_broker
+    before = broker.values("t")
+
+    def fenced() -> Iterator[pa.RecordBatch]:
+        yield batch("lost")
+        wait_until(lambda: list(broker.transactions()) == ["flights-6"], "the first record to be sent")
+        assert send_in_transaction(transactional(broker), iter([batch("once")]), task=6).records == 1
+        yield batch("late", "later")
+
+    # Which sentence depends on where the library notices it: in a response, or when the transaction is to end.
+    with pytest.raises(DeliveryError, match="the producer cannot continue: .*|Another attempt of this task has begun"):
+        send_in_transaction(transactional(broker), fenced(), task=6)
+    broker.wait_for_no_transactions()
+    assert broker.values("t") == [*before, b"once"]
+
+
 def test_options_of_transactions() -> None:
     settings = parse_sink_options({**OPTIONS, "transactionalidprefix": " flights ", "kafka.transaction.timeout.ms": "90000"})
     properties = dict(settings.producer.properties)
