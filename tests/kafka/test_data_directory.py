@@ -42,6 +42,8 @@ EXPECTED = (
     "Attempting to close NetworkClient that has already been closed",
     "because the partition is not online or is no longer the leader",
     "Expected partition paid-2",
+    # Markers of the transactions that it finds decided, which it sends to itself before it listens.
+    "[TransactionCoordinator id=1] Connection to node 1 ",
     # Its heartbeats to itself, and its other work, on a machine that is busy with other things.
     "Exceptionally slow controller event",
     "controller event queue overloaded. Timed out heartbeat",

@@ -187,12 +187,15 @@ def test_a_group_that_is_migrated_while_it_is_empty_is_no_certain_restart() -> N
         assert certain_causes(verdicts).get(5) in (None, "COLD_START", "MIGRATION"), clients
 
 
-def test_one_restart_in_a_group_is_certain() -> None:
+def test_one_restart_in_a_group_is_certain_by_the_log_of_the_one_that_restarted() -> None:
     group = Group("a", "b")
     group.close("a")
     group.come_back("a")
     for clients in group.every_subset():
-        assert certain_causes(group.verdicts(*clients))[3] == "RESTART_DYNAMIC", clients
+        verdicts = group.verdicts(*clients)
+        assert {each.generation: each.cause.value for each in verdicts}[3] == "RESTART_DYNAMIC", clients
+        # Of days on which much happens at once, the coordinator's log alone is not enough for 98 of 100.
+        assert certain_causes(verdicts).get(3) == ("RESTART_DYNAMIC" if "a" in clients else None), clients
 
 
 def test_restarts_far_from_a_change_of_assignors_are_certain() -> None:

@@ -51,7 +51,12 @@ def test_the_same_seed_is_the_same_run_in_another_process() -> None:
 def test_the_runs_cover_every_cause() -> None:
     outcomes = [simulate(seed) for seed in range(60)]
     causes = {code for outcome in outcomes for code in outcome.causes}
-    of_consumer_groups = {TriggerCode.REBALANCE_TIMEOUT, TriggerCode.SUBSCRIPTION_CHANGE, TriggerCode.REGEX_CHANGE}
+    of_consumer_groups = {
+        TriggerCode.REBALANCE_TIMEOUT,
+        TriggerCode.SUBSCRIPTION_CHANGE,
+        TriggerCode.REGEX_CHANGE,
+        TriggerCode.TOPIC_CHANGE,
+    }
     assert causes >= {code.value for code in TriggerCode} - {TriggerCode.CAPACITY} - of_consumer_groups
     assert sum(outcome.restarts for outcome in outcomes) > 60
     assert sum(outcome.expirations for outcome in outcomes) > 60

@@ -47,7 +47,8 @@ class Returns:
         for departure in rebalance.departures:
             self._mark_replaced(departure)
             joined_from, left_from = self._ports.get(departure.who.member_id or ""), departure.figures.get("client_port")
-            departure.is_left_by_other = joined_from is not None and left_from is not None and joined_from != left_from
+            if joined_from is not None and left_from is not None:
+                departure.is_left_by_other = joined_from != left_from
         before = {id(departure) for departure in rebalance.departures}
         # Members of one name that start together are not each other's successors.
         is_start = rebalance.is_start or (rebalance.since_cold_start_ms is not None and rebalance.since_cold_start_ms <= TOGETHER_MS)

@@ -61,7 +61,7 @@ class Departure:
     """Its client had joined again, as a new member, when it was removed: a process that was killed and started again."""
     is_same_connection: bool | None = None
     """Whether its client came back on the connection on which it was a member; None where no source knows ports."""
-    is_left_by_other: bool = False
+    is_left_by_other: bool | None = None
     """Its LeaveGroup came on another connection than its JoinGroup."""
     is_shared_name: bool = False
     """Other members have the same name, so that it need not be this one that came back."""

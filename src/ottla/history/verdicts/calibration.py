@@ -3,4 +3,4 @@
 from typing import Final
 
 HIGH_SHARE: Final = 0.923
-MEDIUM_SHARE: Final = 0.673
+MEDIUM_SHARE: Final = 0.675

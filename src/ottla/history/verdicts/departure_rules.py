@@ -176,7 +176,11 @@ def other_connection(departure: Departure) -> bool:
 
 
 def left_by_other(departure: Departure) -> bool:
-    return departure.is_left_by_other and departure.role == Role.LEFT and departure.is_same_connection is not False
+    return departure.is_left_by_other is True and departure.role == Role.LEFT and departure.is_same_connection is not False
+
+
+def left_by_itself(departure: Departure) -> bool:
+    return departure.is_left_by_other is False and departure.role == Role.LEFT
 
 
 def expired_and_kept_its_connection(departure: Departure) -> bool:
@@ -505,6 +509,14 @@ DEPARTURE_RULES: Final[tuple[Rule[Departure], ...]] = (
         weights={_C.RESTART_DYNAMIC: 30, _C.POLL_TIMEOUT: 1, _C.LEAVE_CLOSE: 1, _C.ADMIN: 6, _C.SUBSCRIPTION: 0.3, _C.ASSIGNOR_CHANGE: 10},
         confidence=_HIGH,
         holds=other_connection,
+    ),
+    Rule(
+        name="left on its own connection",
+        source=_EVENTS,
+        condition="its LeaveGroup came from the port of its JoinGroup: no administrator sent it",
+        weights={**dict.fromkeys(ANY_CAUSE, 1.0), _C.ADMIN: 0.02},
+        confidence=_HIGH,
+        holds=left_by_itself,
     ),
     Rule(
         name="removed from another connection",

@@ -100,6 +100,7 @@ HOLDS: dict[str, Departure] = {
     "it had not revoked its partitions": departure(role="", is_consumer_type=True, items=[REVOKES]),
     "came back on its connection": departure(returned=arrival(), is_same_connection=True),
     "came back on another connection": departure(returned=arrival(), is_same_connection=False),
+    "left on its own connection": departure(is_left_by_other=False),
     "removed from another connection": departure(is_left_by_other=True),
     "silent, and back on its connection": departure(role=Role.EXPIRED, returned=arrival(), is_same_connection=True),
     "silent, and back on another connection": departure(role=Role.EXPIRED, returned=arrival(), is_same_connection=False),
