@@ -42,8 +42,6 @@ EXPECTED = (
     "Attempting to close NetworkClient that has already been closed",
     "because the partition is not online or is no longer the leader",
     "Expected partition paid-2",
-    # Markers of the transactions that it finds decided, which it sends to itself before it listens.
-    "[TransactionCoordinator id=1] Connection to node 1 ",
     # Its heartbeats to itself, and its other work, on a machine that is busy with other things.
     "Exceptionally slow controller event",
     "controller event queue overloaded. Timed out heartbeat",
@@ -369,7 +367,7 @@ def opens_here(directory: Path, seen: Seen, run_tool: Callable[..., str]) -> Non
 def test_what_apache_kafka_wrote_opens_here(reference: Any, tmp_path: Path, run_tool: Callable[..., str]) -> None:
     kafka = reference.own(KAFKA_CONFIG)
     servers = kafka.bootstrap_servers
-    make_topics(servers, retention_ms="123456", follower_replication_throttled_replicas="*")  # the second is not known here
+    make_topics(servers, retention_ms="12345678", follower_replication_throttled_replicas="*")  # the second is not known here
     set_broker_configs(servers)
     for _ in range(2):
         write_records(servers)
@@ -434,7 +432,7 @@ def test_what_we_wrote_opens_in_apache_kafka_and_here_again(reference: Any, tmp_
     ours = OttlaProcess(tmp_path / "data", config=OUR_CONFIG)
     with ours:
         servers = ours.bootstrap_servers
-        make_topics(servers, retention_ms="123456")
+        make_topics(servers, retention_ms="12345678")
         create_topic(servers, "spelt", **SPELLINGS)
         set_broker_configs(servers)
         write_records(servers)
@@ -478,7 +476,8 @@ def test_what_we_wrote_opens_in_apache_kafka_and_here_again(reference: Any, tmp_
         assert states == {**{name: state for state, names in complete.items() for name in names}, "hanging": "Ongoing"}
         ours.kill()
     del hanging
-    undo_the_end(ours.data_dir, "prepared")
+    # Its end is not undone, as in the other direction: a coordinator of Apache Kafka that loads before its broker knows the leaders takes
+    # the partitions for deleted, and writes no markers ("Couldn't find leader endpoint").
     kafka.start()
     assert_same(look(kafka.bootstrap_servers), seen)
     end_the_open_one(kafka.bootstrap_servers, seen)
