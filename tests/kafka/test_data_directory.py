@@ -163,7 +163,8 @@ def make_topics(servers: str, **configs: str) -> None:
     admin = AdminClient(client(servers))
     compacted = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
     topics = [
-        NewTopic("codecs", len(CODECS), 1),
+        # Its records are of 1970: the first check of the retention time, 30 s after a start, would remove them.
+        NewTopic("codecs", len(CODECS), 1, config={"retention.ms": "-1"}),
         NewTopic("paid", 2, 1, config={"min.insync.replicas": "1"}),
         NewTopic("compacted", 1, 1, config=compacted),
         NewTopic("gone", 3, 1),
