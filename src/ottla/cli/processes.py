@@ -218,7 +218,7 @@ class BrokerProcess(ABC):
         self.stop()
 
 
-READY_SECONDS_MAX = 30
+READY_SECONDS_MAX = 60
 RUN_COMMAND = (sys.executable, "-c", "from ottla.cli.main import main; main()")
 
 

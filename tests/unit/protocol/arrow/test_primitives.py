@@ -159,7 +159,7 @@ def _headers(at, end):
 
 def _read(function, data: bytes, *more: int) -> list[int]:
     """What a function says of these bytes; addresses count from their start."""
-    buffer = np.frombuffer(data or b"\0", np.uint8)
+    buffer = np.frombuffer(bytearray(data or b"\0"), np.uint8)  # a bytes object of one byte may lie at a low address, as a number does
     start = buffer.ctypes.data
     return [int(number) - start if number > 1 << 32 else int(number) for number in function(start, start + len(data), *more)]
 

@@ -139,8 +139,8 @@ def test_what_was_not_planned_has_the_cause_and_the_advice_of_the_diagnosis() ->
         event("sync_completed", 3, members=(again,), at_ms=2600),
     )
     assert told[2:4] == [
-        "  2. Probably: w1 stopped for a restart: it was away for 1.1 s (unplanned, RESTART_DYNAMIC): no member is left",
-        "  3. Probably: w1 came back from a restart of 1.1 s (unplanned, RESTART_DYNAMIC): generation 3 with w1",
+        "  2. Perhaps: w1 stopped for a restart: it was away for 1.1 s (unplanned, RESTART_DYNAMIC): no member is left",
+        "  3. Perhaps: w1 came back from a restart of 1.1 s (unplanned, RESTART_DYNAMIC): generation 3 with w1",
     ]
     assert told[4].startswith("Set group.instance.id to one for each consumer")
 
