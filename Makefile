@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Asked for each command (not `:=`): `make java` may install one.
 export JAVA_HOME = $(shell $(PYTHON) src/ottla/cli/processes.py)
 # More workers than cores: much of the suite's time is waiting for clients, and the smallest machine we care for has two cores.
-PYTEST := $(BIN)/python -m pytest -p tests.support.forked_workers --workers 6
+PYTEST := $(BIN)/python -m pytest -p tests.support.forked_workers --workers 5
 TRIAL := $(BIN)/python -m trials
 
 # Compiled before the tests start: in a new checkout, each of the workers would compile them, at the same time.

@@ -46,7 +46,7 @@ SHARING = (
 )
 QUICK_FILES = re.compile(r"(tests/(?:unit|log|scenarios|conformance)/[^:]*)::")
 """Files of tests that take milliseconds: a unit each, handed out last, so that all workers end at about the same time."""
-HOLDERS_MAX = {"kafka": 4, "spark": 2}
+HOLDERS_MAX = {"kafka": 3, "spark": 2}
 """How many workers have an Apache Kafka that tests share, and how many a session of Spark."""
 OPEN_FILES = Path("/proc/self/fd")
 OPEN_FILES_MAX = 200

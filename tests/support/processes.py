@@ -101,7 +101,7 @@ class LineProgram:
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
-    def wait_for(self, condition: Callable[[list[Event]], Any], what: str, *, since: int = 0, seconds: float = 20) -> Any:
+    def wait_for(self, condition: Callable[[list[Event]], Any], what: str, *, since: int = 0, seconds: float = 60) -> Any:
         """What `condition(events[since:])` returns once it is true; checked again at each event.
 
         Raises TimeoutError with all events, ProgramEnded.
