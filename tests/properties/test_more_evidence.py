@@ -194,7 +194,7 @@ def test_one_restart_in_a_group_is_certain_by_the_log_of_the_one_that_restarted(
     for clients in group.every_subset():
         verdicts = group.verdicts(*clients)
         assert {each.generation: each.cause.value for each in verdicts}[3] == "RESTART_DYNAMIC", clients
-        # Of days on which much happens at once, the coordinator's log alone is not enough for 98 of 100.
+        # The coordinator's log alone is not enough for the threshold that is fitted to days on which much happens at once.
         assert certain_causes(verdicts).get(3) == ("RESTART_DYNAMIC" if "a" in clients else None), clients
 
 

@@ -19,7 +19,7 @@ REBALANCE, AVOIDED, REFUSED = "rebalance", "avoided", "refused"
 
 
 class Confidence(IntEnum):
-    """How sure a verdict is. High: right in at least 98 of 100 such verdicts of days on which much happens at once."""
+    """How sure a verdict is, by thresholds that are fitted to recorded days. docs/diagnosis-accuracy.md: how often these are right."""
 
     LOW = 0
     MEDIUM = 1
