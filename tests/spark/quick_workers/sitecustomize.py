@@ -20,5 +20,3 @@ if sys.orig_argv[1:3] == ["-m", "pyspark.daemon"] and sys.orig_argv[3:]:
     workers = sys.orig_argv[3]
     has_arrow = workers.endswith(("plan_data_source_read", "data_source_pushdown_filters"))
     import_module("pyspark.sql.worker.create_data_source" if has_arrow else workers)
-    if has_arrow or workers.endswith("create_data_source") or "write" in workers or "sink" in workers:
-        pass
