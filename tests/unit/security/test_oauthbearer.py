@@ -1,7 +1,7 @@
 """The messages of OAUTHBEARER (Kafka: OAuthBearerClientInitialResponseTest, OAuthBearerUnsecuredJwsTest)."""
 
 import json
-from base64 import urlsafe_b64decode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 import pytest
 
@@ -50,6 +50,13 @@ def test_what_a_refusal_says(message: bytes, text: str) -> None:
 
 def test_a_refusal_is_not_shown_at_any_length() -> None:
     assert len(refusal(json.dumps({"status": "x" * 10_000}).encode())) == 300
+
+
+def test_json_that_is_nested_without_end_is_no_token_and_no_reason() -> None:
+    assert refusal(b"[" * 100_000).startswith("'[[[")
+    claims = urlsafe_b64encode(b"[" * 100_000).decode().rstrip("=")
+    with pytest.raises(ValueError, match="its claims are no JSON"):
+        parse_jwt(f"a.{claims}.b")
 
 
 def test_an_unsecured_token_has_no_signature() -> None:

@@ -238,6 +238,8 @@ def _translate_security(values: dict[str, Any]) -> None:
         raise ValueError("sasl.username and sasl.password belong together: one of them is not set")
     if values.get("ssl.truststore.location") or values.get("ssl.truststore.certificates"):
         values.setdefault("ssl.truststore.type", "PEM")
+    if values.get("ssl.keystore.location"):
+        values.setdefault("ssl.keystore.type", "PKCS12")
     certificate, key = values.pop("ssl.certificate.location", None), values.pop("ssl.key.location", None)
     if certificate is not None and key is not None:
         values["ssl.keystore.certificate.chain"] = _file("ssl.certificate.location", certificate)

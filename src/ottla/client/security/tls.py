@@ -1,48 +1,81 @@
 """TLS contexts from a client's security settings: trusted certificates, and its own. It opens no connection.
 
-An unreadable file is an AuthenticationError that names the property. A key that is given as text passes through a temporary file that only
-this user may read: the standard library takes keys from files only.
+An unreadable file is an AuthenticationError that names the property. A key that is given as text, or in a PKCS12 store, passes through a
+temporary file that only this user may read: the standard library takes keys from files only.
 """
 
 import ssl
 from functools import lru_cache
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from ottla.client.errors import AuthenticationError
-from ottla.client.security.properties import SecuritySettings
+from ottla.client.security.properties import TLS_1_2, TLS_1_3, SecuritySettings
+from ottla.extras import require
 
 
 @lru_cache(maxsize=16)
 def tls_context(security: SecuritySettings) -> ssl.SSLContext:
     """TLS 1.2 or 1.3, always with the server's certificate checked; its host name too, unless the settings say otherwise."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.minimum_version = ssl.TLSVersion.TLSv1_2 if TLS_1_2 in security.tls_versions else ssl.TLSVersion.TLSv1_3
+    context.maximum_version = ssl.TLSVersion.TLSv1_3 if TLS_1_3 in security.tls_versions else ssl.TLSVersion.TLSv1_2
     context.check_hostname = security.checks_hostname
     try:
-        if security.truststore_location or security.truststore_certificates:
-            context.load_verify_locations(security.truststore_location or None, cadata=security.truststore_certificates or None)
-        else:
-            context.load_default_certs()
+        _load_trusted(context, security)
     except (OSError, ValueError) as error:
         name = "ssl.truststore.location" if security.truststore_location else "ssl.truststore.certificates"
-        raise AuthenticationError(f"{name} holds no PEM certificates that can be read: {error}") from error
-    _load_own(context, security)
+        kind = "PKCS12" if security.truststore_is_pkcs12 else "PEM"
+        raise AuthenticationError(f"{name} holds no {kind} certificates that can be read: {error}") from error
+    try:
+        _load_own(context, security)
+    except (OSError, ValueError) as error:
+        name = "ssl.keystore.location" if security.keystore_location else "ssl.keystore.key"
+        kind = "PKCS12" if security.keystore_is_pkcs12 else "PEM"
+        raise AuthenticationError(f"{name} holds no {kind} certificate with its key that can be read: {error}") from error
     return context
 
 
+def _load_trusted(context: ssl.SSLContext, security: SecuritySettings) -> None:
+    if security.truststore_is_pkcs12:
+        certificates, key = _pkcs12_as_pem(security.truststore_location, security.truststore_password)
+        if key or not certificates:
+            raise ValueError("it holds a private key" if key else "it is empty")
+        context.load_verify_locations(cadata=certificates)
+    elif security.truststore_location or security.truststore_certificates:
+        context.load_verify_locations(security.truststore_location or None, cadata=security.truststore_certificates or None)
+    else:
+        context.load_default_certs()
+
+
 def _load_own(context: ssl.SSLContext, security: SecuritySettings) -> None:
-    try:
-        # A password is always passed, since OpenSSL would ask the terminal for one.
-        if security.keystore_location:
-            context.load_cert_chain(security.keystore_location, password=security.key_password)
-        elif security.keystore_key:
-            with NamedTemporaryFile("w", suffix=".pem") as file:
-                file.write(f"{security.keystore_key}\n{security.keystore_certificate_chain}\n")
-                file.flush()
-                context.load_cert_chain(file.name, password=security.key_password)
-    except (OSError, ValueError) as error:
-        name = "ssl.keystore.location" if security.keystore_location else "ssl.keystore.key"
-        raise AuthenticationError(f"{name} holds no PEM certificate with its key that can be read: {error}") from error
+    chain, key, password = security.keystore_certificate_chain, security.keystore_key, security.key_password
+    if security.keystore_is_pkcs12:
+        chain, key = _pkcs12_as_pem(security.keystore_location, security.keystore_password)
+        if not key:
+            raise ValueError("it holds no private key")
+        password = ""
+    # A password is always passed, since OpenSSL would ask the terminal for one.
+    if key:
+        with NamedTemporaryFile("w", suffix=".pem") as file:
+            file.write(f"{key}\n{chain}\n")
+            file.flush()
+            context.load_cert_chain(file.name, password=password)
+    elif security.keystore_location:
+        context.load_cert_chain(security.keystore_location, password=password)
+
+
+def _pkcs12_as_pem(location: str, password: str) -> tuple[str, str]:
+    """The certificates of a store, its key's own first, and the key without a password; "" where there is none."""
+    require("security", "cryptography")
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
+
+    store = pkcs12.load_pkcs12(Path(location).read_bytes(), password.encode() or None)
+    found = [each for each in (store.cert, *store.additional_certs) if each is not None]
+    certificates = "".join(each.certificate.public_bytes(Encoding.PEM).decode() for each in found)
+    if store.key is None:
+        return certificates, ""
+    return certificates, store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def refusal(name: str, error: ssl.SSLError) -> AuthenticationError:

@@ -6,7 +6,7 @@ Sources: KIP-255 (unsecured tokens, refresh), KIP-768 (files); confluent-kafka's
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -124,13 +124,8 @@ class TokenProvider:
 
 def parse_unsecured(config: str) -> UnsecuredTokens:
     """librdkafka's sasl.oauthbearer.config: `principal=alice scope=a,b lifeSeconds=60 extension_name=value`. Raises ValueError."""
-    values: dict[str, str] = {}
-    for word in config.split():
-        name, equals, value = word.partition("=")
-        if not equals or not value:
-            raise ValueError(f"sasl.oauthbearer.config must read name=value name=value, not {word!r}")
-        values[name] = value
-    extensions = _taken(values, "extension_")
+    values = dict(parse_pairs("sasl.oauthbearer.config", config.split()))
+    extensions = taken(values, "extension_")
     principal_claim, scope_claim = values.pop("principalClaimName", "sub"), values.pop("scopeClaimName", "scope")
     principal, scope = values.pop("principal", ""), values.pop("scope", "")
     life_seconds = _seconds("lifeSeconds", values.pop("lifeSeconds", "3600"))
@@ -147,8 +142,8 @@ def parse_unsecured(config: str) -> UnsecuredTokens:
 def parse_unsecured_options(options: Mapping[str, str]) -> UnsecuredTokens:
     """The options of Kafka's OAuthBearerLoginModule: `unsecuredLoginStringClaim_sub="alice"` and others. Raises ValueError."""
     values = dict(options)
-    extensions = _taken(values, "unsecuredLoginExtension_")
-    claims = _taken(values, "unsecuredLoginStringClaim_")
+    extensions = taken(values, "unsecuredLoginExtension_")
+    claims = taken(values, "unsecuredLoginStringClaim_")
     principal_claim = values.pop("unsecuredLoginPrincipalClaimName", "sub")
     life_seconds = _seconds("unsecuredLoginLifetimeSeconds", values.pop("unsecuredLoginLifetimeSeconds", "3600"))
     if values:
@@ -159,10 +154,19 @@ def parse_unsecured_options(options: Mapping[str, str]) -> UnsecuredTokens:
     return UnsecuredTokens(principal, claims, life_seconds, extensions)
 
 
-def _taken(values: dict[str, str], prefix: str) -> Pairs:
+def taken(values: dict[str, str], prefix: str) -> Pairs:
     """Take the values whose names begin so, without that."""
     names = [name for name in values if name.startswith(prefix)]
     return tuple((name.removeprefix(prefix), values.pop(name)) for name in names)
+
+
+def parse_pairs(name: str, words: Iterable[str]) -> Pairs:
+    """Words of a property, each `name=value`. Raises ValueError."""
+    pairs = [word.partition("=") for word in words]
+    for key, _, value in pairs:
+        if not key or not value:
+            raise ValueError(f"{name} must hold name=value, not {key!r}")
+    return tuple((key, value) for key, _, value in pairs)
 
 
 def _seconds(name: str, text: str) -> int:

@@ -23,7 +23,7 @@ REFUSED = {
     *("plugin.library.paths", "topic.blacklist"),
     *("sasl.kerberos.keytab", "sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin", "sasl.kerberos.principal"),
     *("sasl.kerberos.service.name", "ssl.cipher.suites", "ssl.crl.location", "ssl.curves.list", "ssl.engine.location"),
-    *("ssl.keystore.password", "ssl.providers", "ssl.sigalgs.list"),
+    *("ssl.providers", "ssl.sigalgs.list"),
 }
 MOCKS = {"test.mock.broker.rtt", "test.mock.num.brokers"}
 NOT_PRINTED = {"client.software.name", "client.software.version", "enable.sparse.connections", "metadata.request.timeout.ms"}

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.client.consumer.properties import parse_properties
 from ottla.client.engine.values import EARLIEST, LATEST, ResetByDuration
+from ottla.client.security.token_endpoint import EndpointTokens
 
 BASE = {"bootstrap.servers": "localhost:9092", "group.id": "g"}
 
@@ -89,7 +90,7 @@ def test_resets(text: str, reset: Any) -> None:
         ({"debug": "cgrp,nonsense"}, "debug must be words of generic, broker, .*, not 'cgrp,nonsense'"),
         ({"logger": "mine"}, "logger must have the methods of logging.Logger"),
         ({"log_level": 8}, "log_level must be a whole number from 0 to 7"),
-        ({"sasl.oauthbearer.method": "oidc"}, "sasl.oauthbearer.method can only be default: tokens come from oauth_cb"),
+        ({"sasl.oauthbearer.grant.type": "urn:x"}, "sasl.oauthbearer.grant.type can only be client_credentials"),
         ({"default.topic.config": 5}, "default.topic.config must be a dictionary"),
         ({"sasl.username": "u"}, "sasl.username and sasl.password belong together"),
         ({"ssl.key.location": "k"}, "ssl.certificate.location and ssl.key.location belong together"),
@@ -119,6 +120,25 @@ def test_librdkafkas_users(mechanism: str) -> None:
     config = {"security.protocol": "sasl_ssl", "sasl.mechanisms": mechanism, "sasl.username": 'a"b', "sasl.password": "c\\d"}
     security = parse_properties(BASE | config).client.security
     assert (security.protocol, security.sasl_mechanism, security.username, security.password) == ("SASL_SSL", mechanism, 'a"b', "c\\d")
+
+
+def test_librdkafkas_oauth_server_and_key_store() -> None:
+    config = {
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "OIDC",
+        "sasl.oauthbearer.token.endpoint.url": "https://h/token",
+        "sasl.oauthbearer.client.id": "me",
+        "sasl.oauthbearer.client.secret": "s",
+        "sasl.oauthbearer.extensions": "a=b,c=d",
+        "ssl.keystore.location": "/k.p12",
+        "ssl.keystore.password": "p",
+    }
+    security = parse_properties(BASE | config).client.security
+    assert security.tokens is not None
+    given = EndpointTokens(url="https://h/token", client_id="me", client_secret="s", extensions=(("a", "b"), ("c", "d")))
+    assert security.tokens.source == given
+    assert (security.keystore_location, security.keystore_is_pkcs12) == ("/k.p12", True)
 
 
 def test_librdkafkas_certificates(tmp_path: Path) -> None:

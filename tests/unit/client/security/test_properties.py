@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.client.security.properties import PLAINTEXT, SecuritySettings, parse_jaas, parse_oauth_jaas, parse_security, to_librdkafka
+from ottla.client.security.token_endpoint import EndpointTokens
 from ottla.client.security.tokens import CallbackTokens, FileTokens, UnsecuredTokens
 
 PEM = {"ssl.truststore.type": "PEM", "ssl.keystore.type": "PEM"}
@@ -14,6 +15,8 @@ SCRAM = {
     "sasl.jaas.config": 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="hidden";',
 }
 OAUTH = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+URL = "sasl.oauthbearer.token.endpoint.url"
+CREDENTIALS = {"sasl.oauthbearer.client.credentials.client.id": "me", "sasl.oauthbearer.client.credentials.client.secret": "hidden"}
 UNSECURED = {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": "principal=alice scope=r,w extension_a=b"}
 
 
@@ -52,35 +55,36 @@ def test_every_property() -> None:
         ({"security.protocol": "TLS"}, "security.protocol must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         ({"security.protocol": "SASL_SSL"}, r"sasl.mechanism must be one of .*: GSSAPI \(Kafka's default\) is not supported"),
         (OAUTH, "needs tokens from one of oauth_cb, .*: none is set"),
-        (
-            OAUTH | {"sasl.oauthbearer.token.endpoint.url": "https://h/token"},
-            "must be file:///path of a token, .*; for others use oauth_cb",
-        ),
-        (OAUTH | {"sasl.oauthbearer.token.endpoint.url": "file://h/token"}, "must be file:///path of a token"),
-        (OAUTH | UNSECURED | {"sasl.oauthbearer.token.endpoint.url": "file:///t"}, "url and enable.*jwt are set"),
+        (OAUTH | {URL: "file://h/token"}, "must be file:///path of a token"),
+        (OAUTH | {URL: "http://h/token"} | CREDENTIALS, "must be https://... of an OAuth server .http:// only to this machine."),
+        (OAUTH | {URL: "https://u:p@h/token"} | CREDENTIALS, "has a user, a password or a fragment"),
+        (OAUTH | {URL: "https://h:x/"} | CREDENTIALS, "is no URL"),
+        (OAUTH | {URL: "https://h/token"}, "needs sasl.oauthbearer.client.credentials.client.id and .*secret"),
+        (OAUTH | {URL: "https://h", "https.ca.location": "/a", "https.ca.pem": "b"} | CREDENTIALS, "https.ca.pem are both set"),
+        (OAUTH | {URL: "https://h", "sasl.oauthbearer.extensions": "a"} | CREDENTIALS, "sasl.oauthbearer.extensions must hold name=value"),
+        (OAUTH | {URL: "https://h", "sasl.jaas.config": 'OAuthBearerLoginModule required ask="x";'} | CREDENTIALS, "has the option ask"),
+        (OAUTH | {"sasl.oauthbearer.method": "oidc"}, "sasl.oauthbearer.method=oidc needs sasl.oauthbearer.token.endpoint.url"),
+        (OAUTH | UNSECURED | {URL: "file:///t"}, "url and enable.*jwt are set"),
         (OAUTH | {"sasl.login.callback.handler.class": "x"}, "can only be .*OAuthBearerLoginCallbackHandler"),
         (OAUTH | {"sasl.jaas.config": "PlainLoginModule required;"}, "It names PlainLoginModule"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "sasl.jaas.config is needed"),
         (
             {"sasl.oauthbearer.jwks.endpoint.url": "x"},
-            "sasl.oauthbearer.jwks.endpoint.url is not supported: tokens come from oauth_cb, or a file",
+            "sasl.oauthbearer.jwks.endpoint.url is not supported: tokens come from oauth_cb, or from",
         ),
         ({"sasl.login.class": "x"}, "sasl.login.class is not supported"),
         ({"security.providers": "x"}, "security.providers is not supported: leave it out"),
         ({"ssl.cipher.suites": "x"}, "ssl.cipher.suites is not supported"),
-        (
-            {"ssl.truststore.password": "x"},
-            r"belongs to a Java key store, .* reads PEM: turn .* \(keytool -list -rfc -keystore STORE > truststore.pem\)",
-        ),
-        ({"ssl.truststore.location": "/t"}, r"must be PEM: JKS, Kafka's default, is not supported. .*keytool -list -rfc -keystore /t >"),
-        ({"ssl.truststore.location": "/t", "ssl.truststore.type": "PKCS12"}, "openssl pkcs12 -in /t -nokeys"),
+        ({"ssl.truststore.location": "/t", "ssl.truststore.password": "x"} | PEM, "ssl.truststore.password is of a PKCS12 store"),
+        ({"ssl.truststore.location": "/t"}, r"must be PEM, .* JKS, Kafka's default, is not supported. .*keytool -list -rfc -keystore /t >"),
+        ({"ssl.truststore.certificates": "x", "ssl.truststore.type": "PKCS12"}, "must be PEM, or PKCS12 for a file"),
         ({"ssl.keystore.location": "/k", "ssl.keystore.type": "jks"}, "keytool -importkeystore -srckeystore /k"),
-        ({"ssl.keystore.location": "/k", "ssl.keystore.type": "PKCS12"}, "openssl pkcs12 -in /k -out"),
         ({"ssl.keystore.key": "x"} | PEM, "belong together"),
         ({"ssl.keystore.location": "/k", "ssl.keystore.key": "x", "ssl.keystore.certificate.chain": "y"} | PEM, "leave one out"),
         ({"ssl.truststore.location": "/k", "ssl.truststore.certificates": "x"} | PEM, "leave one out"),
-        ({"ssl.enabled.protocols": "TLSv1.1"}, "ssl.enabled.protocols can be TLSv1.2,TLSv1.3 only"),
-        ({"ssl.protocol": "SSLv3"}, "ssl.protocol TLSv1.3"),
+        ({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"}, "ssl.enabled.protocols can be TLSv1.2, TLSv1.3 or both, not 'TLSv1.1,TLSv1.2'"),
+        ({"ssl.protocol": "SSLv3"}, "ssl.protocol can be TLSv1.2 or TLSv1.3"),
+        ({"ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.3"}, "leave no version of TLS"),
         ({"ssl.endpoint.identification.algorithm": "ldaps"}, "ssl.endpoint.identification.algorithm must be https"),
     ],
 )
@@ -136,12 +140,36 @@ def test_where_tokens_come_from() -> None:
 
     assert tokens({"sasl.oauthbearer.config": "x"}, callback) == CallbackTokens(callback, "x")
     handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
-    of_file = {"sasl.oauthbearer.token.endpoint.url": "file:///var/run/a%20token", "sasl.login.callback.handler.class": handler}
+    of_file = {URL: "file:///var/run/a%20token", "sasl.login.callback.handler.class": handler}
     assert tokens(of_file) == FileTokens("/var/run/a token")
     scoped = UnsecuredTokens("alice", (("sub", "alice"), ("scope", ("r", "w"))), 3_600, (("a", "b"),))
     assert tokens(UNSECURED) == scoped
     module = 'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="alice";'
     assert tokens({"sasl.jaas.config": module}) == UnsecuredTokens("alice", (("sub", "alice"),))
+
+
+def test_an_oauth_server_by_properties_and_by_options_of_the_module() -> None:
+    url = {URL: "https://h:8443/token?x=1"}
+    expected = EndpointTokens(url=url[URL], client_id="me", client_secret="hidden", scope="r w", extensions=(("a", "b"),))
+    assert tokens(url | CREDENTIALS | {"sasl.oauthbearer.scope": "r w", "sasl.oauthbearer.extensions": "a=b"}) == expected
+    module = 'OAuthBearerLoginModule required clientId="me" clientSecret="hidden" scope="r w" extension_a="b";'
+    assert tokens(url | {"sasl.jaas.config": module}) == expected
+    assert tokens(url | {"sasl.jaas.config": module.replace("hidden", "old")} | CREDENTIALS) == expected, "properties come first"
+    assert "hidden" not in repr(expected)
+    trusting = tokens({URL: "http://127.0.0.1/"} | CREDENTIALS | {"https.ca.location": "/ca", "sasl.login.read.timeout.ms": "5"})
+    assert (trusting.ca_location, trusting.read_timeout_ms, trusting.connect_timeout_ms) == ("/ca", 5, 10_000)
+
+
+def test_stores_and_versions() -> None:
+    stores = {"ssl.keystore.location": "/k", "ssl.keystore.type": "pkcs12", "ssl.keystore.password": "p"}
+    security = parse_security(stores | {"ssl.enabled.protocols": "TLSv1.3"})
+    assert (security.keystore_is_pkcs12, security.keystore_password, security.tls_versions) == (True, "p", frozenset({"TLSv1.3"}))
+    assert parse_security({"ssl.protocol": "TLSv1.2"}).tls_versions == {"TLSv1.2"}
+    config = to_librdkafka(parse_security(stores))
+    assert config == {"security.protocol": "PLAINTEXT", "ssl.keystore.location": "/k", "ssl.keystore.password": "p"}
+    for properties in ({"ssl.protocol": "TLSv1.2"}, {"ssl.truststore.location": "/t", "ssl.truststore.type": "PKCS12"}):
+        with pytest.raises(ValueError, match="cannot be handed to librdkafka"):
+            to_librdkafka(parse_security(properties))
 
 
 def test_settings_with_tokens_are_hashable_and_picklable() -> None:
@@ -155,8 +183,11 @@ def test_tokens_for_librdkafka() -> None:
     config = to_librdkafka(parse_security(OAUTH | UNSECURED))
     assert config["enable.sasl.oauthbearer.unsecure.jwt"] == "true"
     assert tokens({name: config[name] for name in UNSECURED}) == tokens(UNSECURED)
+    config = to_librdkafka(parse_security(OAUTH | CREDENTIALS | {URL: "https://h", "https.ca.pem": "CA"}))
+    assert config["sasl.oauthbearer.method"] == "oidc"
+    assert (config[URL], config["sasl.oauthbearer.client.secret"], config["https.ca.pem"]) == ("https://h", "hidden", "CA")
     with pytest.raises(ValueError, match="cannot be handed to librdkafka"):
-        to_librdkafka(parse_security(OAUTH | {"sasl.oauthbearer.token.endpoint.url": "file:///t"}))
+        to_librdkafka(parse_security(OAUTH | {URL: "file:///t"}))
 
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -1,9 +1,14 @@
 """TLS contexts, and errors about unreadable files. Real handshakes: tests/kafka/test_security.py."""
 
 import ssl
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, NoEncryption, pkcs12
 
 from ottla.client.errors import AuthenticationError
 from ottla.client.security.properties import SecuritySettings
@@ -28,6 +33,56 @@ def test_unreadable_files_are_named_by_their_property(tmp_path: Path) -> None:
         (SecuritySettings(protocol="SSL", truststore_certificates="x"), "ssl.truststore.certificates holds no PEM certificates"),
         (SecuritySettings(protocol="SSL", keystore_location=str(garbage)), "ssl.keystore.location holds no PEM certificate with its key"),
         (SecuritySettings(protocol="SSL", keystore_key="x", keystore_certificate_chain="y"), "ssl.keystore.key holds no PEM certificate"),
+    ):
+        with pytest.raises(AuthenticationError, match=sentence):
+            tls_context(security)
+
+
+def test_versions() -> None:
+    context = tls_context(SecuritySettings(protocol="SSL", tls_versions=frozenset({"TLSv1.3"})))
+    assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3)
+    context = tls_context(SecuritySettings(protocol="SSL", tls_versions=frozenset({"TLSv1.2"})))
+    assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2)
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> tuple[str, str]:
+    """A key store with the password "secret", and a trust store without one."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "me")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1))
+    certificate = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(key, SHA256())
+    own, trusted = tmp_path / "own.p12", tmp_path / "trusted.p12"
+    own.write_bytes(pkcs12.serialize_key_and_certificates(b"me", key, certificate, None, BestAvailableEncryption(b"secret")))
+    trusted.write_bytes(pkcs12.serialize_key_and_certificates(None, None, None, [certificate], NoEncryption()))
+    return str(own), str(trusted)
+
+
+def test_pkcs12_stores(stores: tuple[str, str]) -> None:
+    own, trusted = stores
+    context = tls_context(
+        SecuritySettings(
+            protocol="SSL",
+            truststore_location=trusted,
+            truststore_is_pkcs12=True,
+            keystore_location=own,
+            keystore_is_pkcs12=True,
+            keystore_password="secret",
+        )
+    )
+    assert [each["subject"] for each in context.get_ca_certs()] == [((("commonName", "me"),),)]
+
+
+def test_pkcs12_stores_that_cannot_be_used(stores: tuple[str, str]) -> None:
+    own, trusted = stores
+    for security, sentence in (
+        (SecuritySettings(keystore_location=own, keystore_is_pkcs12=True), "ssl.keystore.location holds no PKCS12 certificate"),
+        (SecuritySettings(keystore_location=trusted, keystore_is_pkcs12=True), "it holds no private key"),
+        (SecuritySettings(keystore_location="/no/such", keystore_is_pkcs12=True), "ssl.keystore.location .*No such file"),
+        (
+            SecuritySettings(truststore_location=own, truststore_is_pkcs12=True, truststore_password="secret"),
+            "ssl.truststore.location holds no PKCS12 certificates that can be read: it holds a private key",
+        ),
     ):
         with pytest.raises(AuthenticationError, match=sentence):
             tls_context(security)

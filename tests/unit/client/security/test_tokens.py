@@ -124,7 +124,7 @@ def test_unsecured_tokens_by_kafkas_options() -> None:
     ("config", "sentence"),
     [
         ("", "needs principal="),
-        ("alice", "must read name=value"),
+        ("alice", "must hold name=value"),
         ("principal=a color=red", "has color, which is not supported"),
         ("principal=a lifeSeconds=soon", "lifeSeconds must be a number of seconds"),
         ("principal=a lifeSeconds=0", "lifeSeconds must be a number of seconds"),
