@@ -398,6 +398,31 @@ def test_batches_that_did_not_begin_their_transaction() -> None:
     assert see(9, epoch=2) == (9, False)
 
 
+@pytest.mark.parametrize("attributes", [0, TRANSACTIONAL_BIT])
+def test_no_batch_overtakes_one_that_did_not_begin_its_transaction(attributes: int) -> None:
+    """Neither one outside transactions, which begins none (Kafka: `ProducerAppendInfo.checkSequence`)."""
+    states = ProducerStates()
+    assert states.check(header(3, attributes=attributes)) is None
+    states.see_unverified(11, 0, 0, bumps_epoch=False)
+    refused = states.check(header(3, attributes=attributes))
+    assert isinstance(refused, SequenceRefused)
+    assert refused.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert "3 (incoming seq. number), 0 (earliest seen sequence)" in refused.message
+    assert states.check(header(0, attributes=attributes)) is None
+    states.forget_unverified(11, 1, is_bumped=True)
+    assert states.check(header(3, attributes=attributes)) is None
+
+
+def test_the_first_batch_of_a_new_producer_whose_epoch_rises_has_the_sequence_0() -> None:
+    """KAFKA-18202."""
+    states = ProducerStates()
+    states.see_unverified(11, 0, 3, bumps_epoch=True)
+    refused = states.check(header(3, attributes=TRANSACTIONAL_BIT))
+    assert isinstance(refused, SequenceRefused)
+    assert "new idempotent producer: 11: 3" in refused.message
+    assert states.check(header(0, attributes=TRANSACTIONAL_BIT)) is None
+
+
 def test_so_many_producers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_state, "UNVERIFIED_MAX", 3)
     states = ProducerStates()

@@ -18,7 +18,7 @@ from ottla.log.file_system import Buffer, Files, LogFileChanged, LogFileDamaged
 from ottla.log.index import AbortedTransaction
 from ottla.log.leader_epochs import EpochEnd, LeaderEpochFile, LeaderEpochs
 from ottla.log.log_reading import LogReading, LogSnapshot
-from ottla.log.producer_state import ProducerBatch, ProducerStates, Unverified
+from ottla.log.producer_state import ProducerBatch, ProducerStates
 from ottla.log.recovery import Known, Opened, Recovered, recover
 from ottla.log.segments import LogRetention, SegmentReplacement, SegmentRoller, Segments
 from ottla.log.settings import LogSettings
@@ -215,9 +215,9 @@ class PartitionLog:
         """What is known of each producer. Not to be changed."""
         return self._producers
 
-    def see_unverified(self, producer_id: int, epoch: int, first_sequence: int, *, bumps_epoch: bool) -> Unverified:
-        """Note a batch that would begin a transaction here; what is known of those that came for it."""
-        return self._producers.see_unverified(producer_id, epoch, first_sequence, bumps_epoch=bumps_epoch)
+    def see_unverified(self, producer_id: int, epoch: int, first_sequence: int, *, bumps_epoch: bool) -> None:
+        """Note a batch that would begin a transaction here: until one does, none may be appended that would overtake it."""
+        self._producers.see_unverified(producer_id, epoch, first_sequence, bumps_epoch=bumps_epoch)
 
     def append_marker(
         self, marker: EndMarker, *, producer_id: int, producer_epoch: int, is_bumped: bool, now_ms: int

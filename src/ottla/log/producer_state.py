@@ -103,14 +103,34 @@ class ProducerStates:
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"Epoch of producer {header.producer_id} is {epoch}, which is smaller than the last seen epoch {known_epoch}",
             )
-        if entry is None:
-            return None
-        if epoch == entry.epoch:
+        if entry is not None and epoch == entry.epoch:
             last = last_sequence(first, header.last_offset_delta)
             for batch in entry.batches:
                 if batch.first_sequence == first and batch.last_sequence == last:
                     return batch
+        overtaking = self._overtaking(header, entry)
+        if overtaking is not None or entry is None:
+            return overtaking
         return self._misfit(header, entry)
+
+    def _overtaking(self, header: BatchHeader, entry: ProducerEntry | None) -> SequenceRefused | None:
+        """Why a batch may not be appended before those that came for the producer's transaction and did not begin it; else None.
+
+        Batches outside transactions are checked as well, as by Kafka (`ProducerAppendInfo.checkSequence`).
+        """
+        seen = self._unverified.get(header.producer_id)
+        if seen is None:
+            return None
+        _, (lowest, bumps_epoch) = seen
+        named = f"{header.producer_id}: {header.base_sequence} (incoming seq. number)"
+        if bumps_epoch and header.base_sequence != 0 and entry is None:
+            # Without it, a batch whose predecessor was lost would begin the transaction (KAFKA-18202).
+            message = f"Invalid sequence number for new idempotent producer: {named}"
+        elif header.base_sequence > lowest:
+            message = f"Out of order sequence number for producer {named}, {lowest} (earliest seen sequence)"
+        else:
+            return None
+        return SequenceRefused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message)
 
     def _misfit(self, header: BatchHeader, entry: ProducerEntry) -> SequenceRefused | None:
         """Why a batch that is no repetition does not follow on the producer's last one; None when it does."""

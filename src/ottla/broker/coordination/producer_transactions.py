@@ -51,20 +51,11 @@ class ProducerTransaction:
         """Why a batch may not be written to the partition; None where it may, and the log then checks it as any other."""
         if self._is_open(log):
             return None
-        seen = log.see_unverified(self._producer.id, self._producer.epoch, base_sequence, bumps_epoch=self._adds)
+        log.see_unverified(self._producer.id, self._producer.epoch, base_sequence, bumps_epoch=self._adds)
         if name not in self._known:
             self._known.update(self._ask([name]))
         error = self._known[name]
-        if error is not ErrorCode.NONE:
-            return self._refusal(error)
-        if base_sequence > seen.lowest_sequence:
-            sentence = f"Out of order sequence number for producer {self._producer.id}: {base_sequence} (incoming seq. number)"
-            return LogRefusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"{sentence}, {seen.lowest_sequence} (earliest seen sequence)")
-        if seen.bumps_epoch and base_sequence != 0 and log.producers.get(self._producer.id) is None:
-            # Without it, a batch whose predecessor was lost would begin the transaction (KAFKA-18202).
-            sentence = f"Invalid sequence number for new idempotent producer: {self._producer.id}: {base_sequence} (incoming seq. number)"
-            return LogRefusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, sentence)
-        return None
+        return None if error is ErrorCode.NONE else self._refusal(error)
 
     @property
     def _adds(self) -> bool:
