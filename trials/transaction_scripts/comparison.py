@@ -27,7 +27,8 @@ from trials.transaction_scripts.moves import Move, Playing, play, script_of
 
 NAME = "transaction-scripts"
 TOPIC: Final = "transaction-scripts"
-CONFIG: Final = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
+CONFIG: Final = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1", "log.retention.ms": "-1"}
+"""Records of scripts have timestamps of 1970."""
 PARTITION_BYTES_MAX: Final = 1 << 24
 
 

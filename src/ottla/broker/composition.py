@@ -230,6 +230,7 @@ class Components:
             "groups": self.groups[node.id],
             "leadership": self.leadership,
             "log_directory": self.log_directory,
+            "markers": self.markers,
             "metadata_log": self.metadata_log,
             "missing_features": self.missing_features,
             "node": node,

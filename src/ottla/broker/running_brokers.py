@@ -24,7 +24,7 @@ from ottla.metadata.topics import CONSUMER_OFFSETS
 from ottla.protocol.errors import ApiError
 
 if TYPE_CHECKING:
-    from ottla.broker.monitoring.group_sampler import GroupSampler
+    from ottla.broker.clock import Sampler
     from ottla.broker.monitoring.metrics_server import MetricsServer
 
 
@@ -93,7 +93,7 @@ class BrokerTask:
         self._ports = {node_id: dict(by_listener) for node_id, by_listener in ports.items()}
         self._metrics_listen = None if metrics is None else parse_listen(metrics)
         self._metrics: MetricsServer | None = None
-        self._group_sampler: GroupSampler | None = None
+        self._samplers: tuple[Sampler, ...] = ()
         self._files: Files = files or (MemoryFiles() if data_dir is None else OsFiles(data_dir))
         self.cluster = Components(self._files, checked, brokers=brokers, on_group_event=on_group_event)
         self._servers: dict[int, list[Server]] = {}
@@ -136,10 +136,11 @@ class BrokerTask:
         from ottla.broker.monitoring.group_metrics import alias_metrics, group_metrics
         from ottla.broker.monitoring.group_sampler import start_group_sampler
         from ottla.broker.monitoring.metrics_server import MetricsServer, pages
+        from ottla.broker.monitoring.transaction_metrics import TransactionSampler, transaction_metrics
 
         assert self._metrics_listen is not None
         cluster = self.cluster
-        sampler = self._group_sampler = start_group_sampler(
+        sampler = start_group_sampler(
             coordinators=cluster.coordinators.all,
             partitions=cluster.partitions,
             cluster_metadata=cluster.cluster_metadata,
@@ -147,10 +148,21 @@ class BrokerTask:
             clock=cluster.clock,
             events=cluster.events,
         )
+        transactions = TransactionSampler(
+            coordinators=cluster.transaction_coordinators,
+            transactional_ids=cluster.transactional_ids,
+            markers=cluster.markers,
+            partitions=cluster.partitions,
+            max_timeout_ms=cluster.config.number("transaction.max.timeout.ms"),
+            clock=cluster.clock,
+        )
+        transactions.start()
+        self._samplers = (sampler, transactions)
         served = pages(
             lambda: cluster.health.snapshot,
             cluster.clock,
             lambda: group_metrics(sampler.snapshot, cluster.clock()),
+            lambda: transaction_metrics(transactions.snapshot, cluster.clock()),
             aliases=lambda: alias_metrics(sampler.snapshot, cluster.health.snapshot.partitions),
         )
         self._metrics = MetricsServer(*self._metrics_listen, served)
@@ -206,8 +218,8 @@ class BrokerTask:
         if self._metrics is not None:
             self._metrics.close()
         try:
-            if self._group_sampler is not None:
-                await self._group_sampler.stop()
+            for sampler in self._samplers:
+                await sampler.stop()
             await self.cluster.directory_watch.stop()
             await self.cluster.health.stop()
             await self.cluster.cleaner.stop()

@@ -210,6 +210,11 @@ class ProducerStates:
         """Where the oldest open transaction begins; None when none is open."""
         return min(self._open.values()) if self._open else None
 
+    @property
+    def oldest_open_timestamp_ms(self) -> int | None:
+        """The timestamp of the last record of the oldest open transaction; None when none is open."""
+        return self._entries[min(self._open, key=lambda each: self._open[each])].last_timestamp_ms if self._open else None
+
     def ends(self) -> dict[int, ProducerEnd]:
         """Where each producer stands, by id."""
         return {

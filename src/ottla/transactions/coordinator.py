@@ -39,6 +39,7 @@ from ottla.transactions.commands import (
     VerifyPartitions,
     error_result,
 )
+from ottla.transactions.open_transactions import OpenTransactions
 from ottla.transactions.records import (
     NO_EPOCH,
     NO_PRODUCER_ID,
@@ -53,11 +54,9 @@ from ottla.transactions.states import ENDED, FIRST_VERSION, MAY_COME_FROM, PREPA
 EPOCH_MAX: Final = 2**15 - 1
 EXHAUSTED_EPOCH: Final = EPOCH_MAX - 1
 """From here on a producer gets a new id: the last epoch is kept for fencing it."""
-NEVER_MS: Final = 2**31 - 1
-"""The timeout of a transaction that never times out."""
 _EXPIRY: Final = "expiry"
 _SWEPT_MAX: Final = 100
-"""So many transactions are aborted, or ids forgotten, by one append; the rest follow in the next iterations of the event loop."""
+"""So many transactions are aborted, or ids looked at, at once; the rest follow in the next iterations of the event loop."""
 _FIRST, _SECOND = 0, 2
 """Transaction versions, as records name them: clients whose epoch stays, and those whose epoch rises with each end."""
 
@@ -108,14 +107,43 @@ class Transaction:
 class TransactionsState:
     """What one coordinator holds."""
 
-    __slots__ = ("is_sweeping", "settings", "timers", "transactions")
+    __slots__ = ("counts", "is_sweeping", "opened", "settings", "timers", "transactions", "unchecked")
 
     def __init__(self, settings: TransactionSettings) -> None:
         self.settings = settings
         self.timers = Timers()
         self.transactions: dict[str, Transaction] = {}
+        self.opened = OpenTransactions()
+        self.counts = dict.fromkeys(State, 0)
+        """Ids by their state."""
         self.is_sweeping = False
         """Whether a sweep found more than it may abort at once."""
+        self.unchecked: list[str] = []
+        """Ids at which a check for expired ones, which is under way, has not looked yet."""
+
+    def clear(self) -> None:
+        """Forget all ids."""
+        self.transactions.clear()
+        self.opened.clear()
+        self.counts = dict.fromkeys(State, 0)
+        self.is_sweeping = False
+        self.unchecked = []
+
+    def count(self, transactional_id: str, before: TransactionValue | None, after: TransactionValue | None) -> None:
+        """An id has another value; None: it is not known."""
+        old = None if before is None else State(before.transaction_status)
+        new = None if after is None else State(after.transaction_status)
+        if old is new:
+            return
+        if old is not None:
+            self.counts[old] -= 1
+            if old is State.ONGOING:
+                self.opened.end(transactional_id)
+        if after is not None and new is not None:
+            self.counts[new] += 1
+            if new is State.ONGOING:
+                start_ms, timeout_ms = after.transaction_start_timestamp_ms, after.transaction_timeout_ms
+                self.opened.begin(transactional_id, start_ms=start_ms, timeout_ms=timeout_ms)
 
 
 _Context = Context[TransactionsState, TransactionRecord, Result, MarkersDue]
@@ -336,22 +364,23 @@ class TransactionCoordinator(Coordinator[Command, TransactionRecord, Result, Mar
         return found is not None and _is_ending(found, due)
 
     def _abort_timed_out(self, context: _Context, _command: AbortTimedOut) -> None:
-        overdue = [found for found in self.state.transactions.values() if _is_overdue(found, context.now_ms)]
-        self.state.is_sweeping = len(overdue) > _SWEPT_MAX
-        for found in overdue[:_SWEPT_MAX]:
-            if self._fence(context, found):
-                context.log(f"Completed rollback of ongoing transaction for transactionalId {found.transactional_id} due to timeout")
+        overdue = self.state.opened.overdue(context.now_ms, _SWEPT_MAX)
+        self.state.is_sweeping = len(overdue) == _SWEPT_MAX
+        for transactional_id in overdue:
+            if self._fence(context, self.state.transactions[transactional_id]):
+                context.log(f"Completed rollback of ongoing transaction for transactionalId {transactional_id} due to timeout")
 
     def _expire_ids(self, context: _Context) -> None:
-        before_ms = context.now_ms - self.state.settings.id_expiration_ms
-        expired = [
-            found.transactional_id
-            for found in self.state.transactions.values()
-            if found.state in ENDED and found.value.transaction_last_update_timestamp_ms <= before_ms
-        ]
-        for transactional_id in expired[:_SWEPT_MAX]:
-            context.records.append(TransactionRecord(transactional_id, None))
-        context.arm(Timer(_EXPIRY), 0 if len(expired) > _SWEPT_MAX else self.state.settings.expire_interval_ms)
+        """Forget those of some ids that were not used for long; the next ones follow in the next iteration of the event loop."""
+        state, before_ms = self.state, context.now_ms - self.state.settings.id_expiration_ms
+        if not state.unchecked:
+            state.unchecked = list(state.transactions)
+        for transactional_id in state.unchecked[-_SWEPT_MAX:]:
+            found = state.transactions.get(transactional_id)
+            if found is not None and found.state in ENDED and found.value.transaction_last_update_timestamp_ms <= before_ms:
+                context.records.append(TransactionRecord(transactional_id, None))
+        del state.unchecked[-_SWEPT_MAX:]
+        context.arm(Timer(_EXPIRY), 0 if state.unchecked else state.settings.expire_interval_ms)
 
     def _write(self, context: _Context, transactional_id: str, value: TransactionValue, last_epoch: int) -> None:
         context.records.append(TransactionRecord(transactional_id, value, last_epoch))
@@ -363,6 +392,8 @@ class TransactionCoordinator(Coordinator[Command, TransactionRecord, Result, Mar
 
     def restore(self, loaded: dict[str, TransactionValue]) -> None:
         self.state.transactions = {name: Transaction(name, value) for name, value in loaded.items()}
+        for name, value in sorted(loaded.items(), key=lambda item: item[1].transaction_start_timestamp_ms):
+            self.state.count(name, None, value)
 
     def _decide(self, command: Command, now_ms: int, timer_ms: int) -> TransactionEffects:
         context: _Context = Context(self.state, now_ms, timer_ms)
@@ -380,9 +411,11 @@ class TransactionCoordinator(Coordinator[Command, TransactionRecord, Result, Mar
 
     def _replay(self, record: TransactionRecord) -> None:
         transactions = self.state.transactions
+        found = transactions.get(record.transactional_id)
+        self.state.count(record.transactional_id, None if found is None else found.value, record.value)
         if record.value is None:
             transactions.pop(record.transactional_id, None)
-        elif (found := transactions.get(record.transactional_id)) is None:
+        elif found is None:
             transactions[record.transactional_id] = Transaction(record.transactional_id, record.value, record.last_epoch)
         else:
             new = State(record.value.transaction_status)
@@ -404,8 +437,7 @@ class TransactionCoordinator(Coordinator[Command, TransactionRecord, Result, Mar
         return context.effects()
 
     def _resign(self, now_ms: int, timer_ms: int) -> TransactionEffects:
-        self.state.transactions.clear()
-        self.state.is_sweeping = False
+        self.state.clear()
         return NO_EFFECTS
 
     def _append_failed(self, failed: AppendFailed, now_ms: int, timer_ms: int) -> TransactionEffects:
@@ -491,12 +523,6 @@ def _completed(prepared: TransactionValue, now_ms: int) -> TransactionValue:
 def _is_ending(found: Transaction, ended: CompleteTransaction | MarkersDue) -> bool:
     ends = (found.value.producer_id, found.value.producer_epoch)
     return found.state in PREPARED and ends == (ended.producer_id, ended.producer_epoch)
-
-
-def _is_overdue(found: Transaction, now_ms: int) -> bool:
-    value = found.value
-    has_timeout = value.transaction_timeout_ms != NEVER_MS
-    return found.state is State.ONGOING and has_timeout and value.transaction_start_timestamp_ms + value.transaction_timeout_ms < now_ms
 
 
 def _description(found: Transaction) -> TransactionDescription:

@@ -26,7 +26,8 @@ from ottla.transactions.commands import (
     MarkersDue,
     VerifyPartitions,
 )
-from ottla.transactions.coordinator import EXHAUSTED_EPOCH, NEVER_MS, TransactionCoordinator, TransactionSettings
+from ottla.transactions.coordinator import EXHAUSTED_EPOCH, TransactionCoordinator, TransactionSettings
+from ottla.transactions.open_transactions import NEVER_MS
 from ottla.transactions.records import TransactionRecord, TransactionReducer, encode_records
 from ottla.transactions.states import State
 

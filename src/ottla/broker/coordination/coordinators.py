@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import Any, Final, Generic
+from typing import Any, Final, Generic, NamedTuple
 
 from ottla.broker.cluster.brokers import Node
 from ottla.broker.cluster.topics import Topics
@@ -91,6 +91,23 @@ class UndeliveredCommands:
         self._by_partition.clear()
 
 
+class LoadTimes(NamedTuple):
+    """How long loading took, of all partitions that were loaded since the start."""
+
+    times: int = 0
+    sum_ms: int = 0
+    max_ms: int = 0
+
+    def plus(self, took_ms: int) -> "LoadTimes":
+        """These and one more."""
+        return LoadTimes(self.times + 1, self.sum_ms + took_ms, max(self.max_ms, took_ms))
+
+    @property
+    def average_ms(self) -> float:
+        """0 before the first."""
+        return self.sum_ms / self.times if self.times else 0.0
+
+
 class BrokerCoordinators(Generic[CoordinatorT]):
     """The coordinators of one kind of one broker, by partition of their topic: one for each partition that it leads."""
 
@@ -110,6 +127,7 @@ class BrokerCoordinators(Generic[CoordinatorT]):
         undelivered: UndeliveredCommands,
     ) -> None:
         self.by_partition: dict[int, CoordinatorLoop[CoordinatorT]] = {}
+        self.load_times = LoadTimes()
         self.service = service
         self.timer_clock = timer_clock
         self._topic_name = service.coordinator_type.topic
@@ -185,6 +203,7 @@ class BrokerCoordinators(Generic[CoordinatorT]):
         return loop
 
     async def _load(self, number: int, loop: CoordinatorLoop[CoordinatorT], log_bytes: int) -> None:
+        began_ms = self.timer_clock()
         try:
             loaded = await asyncio.get_running_loop().run_in_executor(self._loading_executor, self._read, loop, log_bytes)
         except Exception as error:  # noqa: BLE001 - it is logged; the coordinator must not stay in loading
@@ -193,6 +212,7 @@ class BrokerCoordinators(Generic[CoordinatorT]):
         finally:
             if self._loading.get(number) is asyncio.current_task():
                 del self._loading[number]
+        self.load_times = self.load_times.plus(self.timer_clock() - began_ms)
         if self.by_partition.get(number) is loop:
             self._serve(loop, loaded)
 

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ottla.broker.cluster.topics import Topics
@@ -57,7 +57,10 @@ _GIVEN_UP: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSA
 
 
 class TransactionalIds:
-    """The transactional ids of all brokers of a process, for those who ask and must know at once: Produce and TxnOffsetCommit."""
+    """The transactional ids of all brokers of a process, for those who ask and must know at once: Produce and TxnOffsetCommit.
+
+    `verifications`: requests that asked for partitions, since the start; `unverified`: partitions for which they were refused.
+    """
 
     def __init__(
         self,
@@ -66,6 +69,7 @@ class TransactionalIds:
         coordinators: ClusterCoordinators[TransactionCoordinator],
         routers: Mapping[int, CoordinatorRouter[TransactionCoordinator]],
     ) -> None:
+        self.verifications = self.unverified = 0
         self._topics = topics
         self._coordinators = coordinators
         self._routers = routers
@@ -108,6 +112,8 @@ class TransactionalIds:
         assert isinstance(result, PartitionsResult)
         missing = ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE
         error = ErrorCode.INVALID_PRODUCER_EPOCH if result.error is ErrorCode.PRODUCER_FENCED else result.error
+        self.verifications += 1
+        self.unverified += len(result.missing) if error is ErrorCode.NONE else len(partitions)
         return {name: missing if name in result.missing else error for name in partitions}
 
     def loop(self, transactional_id: str) -> CoordinatorLoop[TransactionCoordinator] | None:
@@ -123,14 +129,21 @@ class TransactionalIds:
 
 @dataclass(slots=True)
 class _Ending:
-    """One transaction whose markers are being written; `left` loses each partition that has its marker."""
+    """One transaction whose markers are being written; `left` loses each partition that has its marker.
+
+    `refused`: those that refused it for good. With one, the transaction stays as it is until its coordinator is loaded anew.
+    """
 
     due: MarkersDue
     left: list[TopicPartition]
+    refused: list[TopicPartition] = field(default_factory=list)
 
 
 class TransactionMarkers:
-    """Writes the markers of ended transactions, and says to their coordinators when all are there."""
+    """Writes the markers of ended transactions, and says to their coordinators when all are there.
+
+    `committed` and `aborted` count those that are complete, since the start.
+    """
 
     def __init__(
         self,
@@ -146,8 +159,24 @@ class TransactionMarkers:
         self._partitions = partitions
         self._clock = clock
         self._write_offsets_marker = write_offsets_marker
+        self.committed = self.aborted = 0
         self._endings: dict[str, _Ending] = {}
         self._is_scheduled = False
+
+    @property
+    def markers_waiting(self) -> int:
+        """Markers that are not written yet."""
+        return sum(len(ending.left) for ending in self._endings.values())
+
+    @property
+    def ends_waiting(self) -> int:
+        """Transactions whose markers are written, and whose last record is not."""
+        return sum(not ending.left and not ending.refused for ending in self._endings.values())
+
+    def without_marker(self, transactional_id: str) -> list[TopicPartition] | None:
+        """The partitions of an ending transaction that do not have its marker yet; None where no transaction of the id is ending."""
+        ending = self._endings.get(transactional_id)
+        return None if ending is None else [*ending.left, *ending.refused]
 
     def take(self, events: tuple[MarkersDue, ...]) -> None:
         """Ended transactions: their markers are written in the next iterations of the event loop."""
@@ -179,9 +208,7 @@ class TransactionMarkers:
             elif error in _GIVEN_UP:
                 line = "Sending %s's transaction marker for partition %s-%d has permanently failed with error %s with the current"
                 log.info(f"{line} coordinator epoch %d", printable(due.transactional_id), *name, error.name, due.coordinator_epoch)
-                del self._endings[due.transactional_id]
-                self._write_soon()  # the others' go on
-                break
+                ending.refused.append(name)
             if count == MARKERS_AT_ONCE:
                 self._write_soon()
                 break
@@ -190,7 +217,7 @@ class TransactionMarkers:
         for transactional_id, names in again.items():
             if transactional_id in self._endings:
                 self._endings[transactional_id].left += names
-        for ending in [ending for ending in self._endings.values() if not ending.left]:
+        for ending in [ending for ending in self._endings.values() if not ending.left and not ending.refused]:
             self._complete(ending.due)
 
     def _next(self) -> Iterator[tuple[_Ending, TopicPartition]]:
@@ -243,6 +270,12 @@ class TransactionMarkers:
             if loop.coordinator.is_ending(due):
                 asyncio.get_running_loop().call_later(RETRY_S, self._write_soon)
                 return
+            self.committed += due.commits
+            self.aborted += not due.commits
+            outcome = "Committed" if due.commits else "Aborted"
+            line = "%s the transaction of transactionalId %s: producerId %d, producer epoch %d, %d partitions, coordinator epoch %d"
+            named = (due.producer_id, due.producer_epoch, len(due.partitions), due.coordinator_epoch)
+            log.debug(line, outcome, printable(due.transactional_id), *named)
         del self._endings[due.transactional_id]
 
 

@@ -220,7 +220,7 @@ def test_an_unreadable_offset_in_an_open_transaction_is_skipped(tmp_path: Path, 
     assert [record.getMessage() for record in caplog.records if "passed over" in record.getMessage()] != []
 
 
-def test_a_marker_that_is_refused_keeps_no_other_transaction_from_its_end() -> None:
+def test_a_marker_that_is_refused_keeps_no_other_from_being_written() -> None:
     """Both ends are decided in one turn of the event loop; the first one's marker is older than what an administrator wrote."""
     with Broker() as broker:
         refused, other = script(broker, "refused"), script(broker, "other")
@@ -246,6 +246,7 @@ def test_a_marker_that_is_refused_keeps_no_other_transaction_from_its_end() -> N
         assert other.said[-2][2] == "CompleteCommit"
         (state,) = refused.client.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=["refused"]).transaction_states
         assert state.transaction_state == "PrepareCommit"
+        assert [(topic.topic, topic.partitions) for topic in state.topics] == [("t", (0,))], "the other one has its marker"
         for run in (refused, other):
             run.client.close()
 
