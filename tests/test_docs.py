@@ -11,6 +11,7 @@ import pytest
 from ottla.broker.api_registry import APIS
 from ottla.broker.monitoring.group_metrics import alias_metrics, group_metrics
 from ottla.broker.monitoring.group_snapshot import GroupsSnapshot
+from ottla.broker.monitoring.transaction_metrics import TransactionsSnapshot, transaction_metrics
 from ottla.config import BROKER_SETTINGS, GROUP_SETTINGS, TOPIC_SETTINGS
 from ottla.protocol.wire.messages import versions_of
 
@@ -55,7 +56,8 @@ def test_every_pipeline_is_documented(pipeline: str) -> None:
 
 def test_every_metric_is_documented() -> None:
     documented = (DOCS / "metrics.md").read_text() + (DOCS / "cleaner.md").read_text()
-    for metric in (*group_metrics(GroupsSnapshot(), 0), *alias_metrics(GroupsSnapshot(), ())):
+    transactions = transaction_metrics(TransactionsSnapshot(at_ms=0), 0)
+    for metric in (*group_metrics(GroupsSnapshot(), 0), *alias_metrics(GroupsSnapshot(), ()), *transactions):
         name = metric.name + ("_total" if metric.type == "counter" else "")
         manager = "kafka_coordinator_group_groupmetadatamanager"
         shown = name.removeprefix(manager) if name.startswith(manager) and not name.endswith("numgroups") else name
