@@ -17,12 +17,15 @@ from trials.chaos.worker import Stop
 
 POLL_S = 0.2
 BATCH_MAX = 40
-SESSION_MS = 4_000
-TRANSACTION_MS = 5_000
+SESSION_MS = 2_000
+TRANSACTION_MS = {True: 4_000, False: 8_000}
+"""By whether the copier has an id for its partition. Members of the group are removed from it long before their transactions time out:
+what they commit then is for generations to refuse.
+"""
 CALL_S = 20
 ABORTED_ON_PURPOSE = 0.15
-LINGER_S_MAX = 0.15
-"""How long a transaction is kept open at most before it ends, so that faults meet it in every state."""
+LINGER_S_MAX = 0.2
+"""How long a transaction is kept open at most in its middle, and again before it ends, so that faults meet it in every state."""
 
 
 class Job(NamedTuple):
@@ -93,10 +96,19 @@ class Outputs:
             for copy in copies
         ]
 
+    def pause_s(self) -> float:
+        """How long to wait with the transaction open."""
+        return self._rng.random() * LINGER_S_MAX
+
     def commits(self) -> bool:
         """Wait a little with the transaction open. Whether it is to be committed."""
-        time.sleep(self._rng.random() * LINGER_S_MAX)
+        time.sleep(self.pause_s())
         return self._rng.random() >= ABORTED_ON_PURPOSE
+
+
+def halves(values: list[tuple[int, bytes]]) -> tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]]:
+    """What is sent before and after the pause in the middle: one that is frozen there sends the rest when it is fenced already."""
+    return values[: (len(values) + 1) // 2], values[(len(values) + 1) // 2 :]
 
 
 def ends(copies: Iterable[Copy]) -> dict[int, int]:
@@ -124,7 +136,8 @@ def confluent(job: Job, journal: Journal, stop: Stop) -> None:
             "fetch.wait.max.ms": 100,
         }
     )
-    producer = Producer({**base, "transactional.id": job.transactional_id, "transaction.timeout.ms": TRANSACTION_MS, "linger.ms": 5})
+    timeout_ms = TRANSACTION_MS[bool(job.partition)]
+    producer = Producer({**base, "transactional.id": job.transactional_id, "transaction.timeout.ms": timeout_ms, "linger.ms": 5})
 
     def patiently(call: Callable[..., object], *arguments: object) -> None:
         """Again while the library says that this is what to do."""
@@ -166,7 +179,11 @@ def confluent(job: Job, journal: Journal, stop: Stop) -> None:
         try:
             journal.begun()
             producer.begin_transaction()
-            for partition, value in outputs.of(copies):
+            first, rest = halves(outputs.of(copies))
+            for partition, value in first:
+                producer.produce(job.output, value, partition=partition)
+            time.sleep(outputs.pause_s())
+            for partition, value in rest:
                 producer.produce(job.output, value, partition=partition)
             offsets = [TopicPartition(job.input, partition, offset) for partition, offset in ends(copies).items()]
             metadata = consumer.consumer_group_metadata()
@@ -205,8 +222,9 @@ def kafka_python(job: Job, journal: Journal, stop: Stop) -> None:
         fetch_max_wait_ms=100,
         max_poll_records=BATCH_MAX,
     )
+    timeout_ms = TRANSACTION_MS[bool(job.partition)]
     producer = KafkaProducer(
-        bootstrap_servers=servers, transactional_id=job.transactional_id, transaction_timeout_ms=TRANSACTION_MS, linger_ms=5
+        bootstrap_servers=servers, transactional_id=job.transactional_id, transaction_timeout_ms=timeout_ms, linger_ms=5
     )
     outputs = Outputs(job, journal)
     producer.init_transactions()
@@ -230,7 +248,10 @@ def kafka_python(job: Job, journal: Journal, stop: Stop) -> None:
         try:
             journal.begun()
             producer.begin_transaction()
-            sent = [producer.send(job.output, value, partition=partition) for partition, value in outputs.of(copies)]
+            first, rest = halves(outputs.of(copies))
+            sent = [producer.send(job.output, value, partition=partition) for partition, value in first]
+            time.sleep(outputs.pause_s())
+            sent += [producer.send(job.output, value, partition=partition) for partition, value in rest]
             offsets = {
                 TopicPartition(job.input, partition): OffsetAndMetadata(offset, "", -1) for partition, offset in ends(copies).items()
             }
@@ -268,7 +289,7 @@ async def _aiokafka(job: Job, journal: Journal, stop: Stop) -> None:
         fetch_max_wait_ms=100,
     )
     producer = AIOKafkaProducer(
-        bootstrap_servers=job.servers, transactional_id=job.transactional_id, transaction_timeout_ms=TRANSACTION_MS, linger_ms=5
+        bootstrap_servers=job.servers, transactional_id=job.transactional_id, transaction_timeout_ms=TRANSACTION_MS[True], linger_ms=5
     )
     outputs = Outputs(job, journal)
     await producer.start()
@@ -288,7 +309,10 @@ async def _aiokafka(job: Job, journal: Journal, stop: Stop) -> None:
         try:
             journal.begun()
             await producer.begin_transaction()
-            sent = [await producer.send(job.output, value, partition=partition) for partition, value in outputs.of(copies)]
+            first, rest = halves(outputs.of(copies))
+            sent = [await producer.send(job.output, value, partition=partition) for partition, value in first]
+            await asyncio.sleep(outputs.pause_s())
+            sent += [await producer.send(job.output, value, partition=partition) for partition, value in rest]
             await producer.send_offsets_to_transaction({partition: ends(copies)[partition.partition]}, job.group)
             await asyncio.gather(*sent)
             if outputs.commits():
