@@ -12,6 +12,7 @@ Each broker runs alone, on a new process and directory for every part; of what i
 part: "group", "streams", "targets", "memory".
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -130,13 +131,17 @@ class MemberDriver(GroupDriver):
         end = time.perf_counter() + seconds
         self._wait_until(lambda: time.perf_counter() >= end)
 
+    def rest(self) -> None:
+        """Wait for the answers that are under way; no more heartbeats are sent."""
+        self._wait_until(lambda: all(each.connection.expecting is None for each in self.alive))
+        self._later.clear()
+
     def _own_all(self) -> bool:
         return sum(len(each.owned) for each in self.alive) == self.partitions
 
     def _spread(self) -> None:
         """The members' heartbeats are evenly apart from now on."""
-        self._wait_until(lambda: all(each.connection.expecting is None for each in self.alive))
-        self._later.clear()
+        self.rest()
         for number, member in enumerate(self.members):
             self._after(HEARTBEAT_MS * number / len(self.members), partial(self._keep, member))
 
@@ -209,6 +214,7 @@ def streams(bench: Bench, peer: Any) -> None:
         driver.wait_for_coordinator("beating")
         driver.form("beating", ["topic"], CONNECTIONS)
         driver.wait(2.5)
+        driver.rest()
         frames = [[consumer_heartbeat_frame(driver.group, each.member_id, each.epoch)] * IN_FLIGHT for each in driver.members]
         for _ in range(3):
             driver.stream(frames, IN_FLIGHT, bench.size.seconds)
@@ -329,6 +335,7 @@ def main() -> None:
         for name, (part, config) in parts.items():
             if wanted.only in name:
                 for peer in peers_in_turn(wanted.peers, config):
+                    print(f"{peer.kind}: {name}", file=sys.stderr, flush=True)
                     part(bench, peer)
     report.finish(wanted.json)
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from ottla.groups.consumer.regexes import RegexResolution
 
 
@@ -15,6 +17,22 @@ class Context:
         self.lines.append(line)
 
 
+@pytest.mark.conformance("TopicRegexResolverTest.testBasicMatching", "TopicRegexResolverTest.testAuthorizationFiltering")
+def test_whole_names_match_of_topics_that_may_be_described() -> None:
+    context: Any = Context()
+    names, regexes = ("foo", "foobar", "bar", "secret-bar"), ["foo.*", "bar", "no", ".*bar"]
+    matched: dict[str, list[str]] = {"foo.*": ["foo", "foobar"], "bar": ["bar"], "no": [], ".*bar": ["foobar", "bar", "secret-bar"]}
+    resolution = RegexResolution(names=names, regexes=[*regexes], version=1, started_at_ms=0, may_describe=None)
+    assert not resolution.step(context, "g")
+    assert resolution.found == matched
+    described = RegexResolution(
+        names=names, regexes=[*regexes], version=1, started_at_ms=0, may_describe=lambda name: not name.startswith("secret")
+    )
+    assert not described.step(context, "g")
+    assert described.found == {**matched, ".*bar": ["foobar", "bar"]}
+
+
+@pytest.mark.conformance("TopicRegexResolverTest.testInvalidRegexIgnored")
 def test_an_expression_that_is_none_is_left_out() -> None:
     context: Any = Context()
     resolution = RegexResolution(names=("a", "b"), regexes=["a.*", "["], version=1, started_at_ms=0, may_describe=None)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.coordinator.timers import Timer, Timers
-from ottla.groups.commands import OffsetCommit, OffsetFetch, TxnOffsetCommit
+from ottla.groups.commands import OffsetCommit, OffsetFetch, OffsetsToCommit, TxnOffsetCommit
 from ottla.groups.consumer.group_state import CURRENT, EPOCH, MEMBER, PARTITION_METADATA, REGEX, TARGET, TARGET_EPOCH, ConsumerGroupState
-from ottla.groups.consumer.member import Assigned, ConsumerMember, Partitions, ReconciliationState
+from ottla.groups.consumer.member import NO_EPOCH, Assigned, ConsumerMember, Partitions, ReconciliationState
 from ottla.groups.events import EventMember, TriggerCode
 from ottla.groups.group import CommandContext, CoordinatorState, Group
 from ottla.groups.log.committed_offsets import TopicOffsets
@@ -159,27 +159,19 @@ class ConsumerGroup(Group):
             return ErrorCode.UNKNOWN_MEMBER_ID
         if not member.is_classic and not command.knows_group_errors:
             return ErrorCode.UNSUPPORTED_VERSION
-        stale = ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
-        if epoch == member.member_epoch:
+        if _has_epoch_of(member, epoch, topics):
             return ErrorCode.NONE
-        if epoch > member.member_epoch:
-            return stale
-        for topic in topics:
-            assigned, pending = member.assigned.get(topic.topic_id, {}), member.pending.get(topic.topic_id, {})
-            for number in topic.partitions:
-                since = assigned.get(number, pending.get(number))
-                if since is None or epoch < since:
-                    return stale
-        return ErrorCode.NONE
+        return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
     def check_transactional_commit(self, context: CommandContext, command: TxnOffsetCommit) -> ErrorCode:
-        members = self.durable.members
-        if command.generation < 0 and (not members or (not command.member_id and command.instance_id is None)):
+        members, epoch = self.durable.members, command.generation
+        if (epoch < 0 and not members) or (epoch == NO_EPOCH and not command.member_id and command.instance_id is None):
             return ErrorCode.NONE
         member = members.get(command.member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if command.generation == member.member_epoch else ErrorCode.ILLEGAL_GENERATION
+        topics = OffsetsToCommit.of(command.offsets).topics
+        return ErrorCode.NONE if _has_epoch_of(member, epoch, topics) else ErrorCode.ILLEGAL_GENERATION
 
     def check_fetch(self, command: OffsetFetch) -> ErrorCode:
         if command.member_id is None and command.member_epoch < 0:
@@ -377,6 +369,19 @@ class ConsumerGroup(Group):
             )
             for member in self.durable.members.values()
         )
+
+
+def _has_epoch_of(member: ConsumerMember, epoch: int, topics: Iterable[TopicOffsets]) -> bool:
+    """Whether a commit has the member's epoch, or an older one in which it already had all of these partitions (KIP-1251)."""
+    if epoch >= member.member_epoch:
+        return epoch == member.member_epoch
+    for topic in topics:
+        assigned, pending = member.assigned.get(topic.topic_id, {}), member.pending.get(topic.topic_id, {})
+        for number in topic.partitions:
+            since = assigned.get(number, pending.get(number))
+            if since is None or epoch < since:
+                return False
+    return True
 
 
 def _armable(timers: ConsumerTimers) -> Iterator[Timer]:

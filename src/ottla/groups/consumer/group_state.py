@@ -149,11 +149,7 @@ class ConsumerGroupState:
             case 7:
                 self.targets[record.name] = {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions}
             case 8:
-                old = self.members.get(record.name)
-                if value is not None:
-                    self._put(old, (old or ConsumerMember(member_id=record.name)).with_assignment(value))
-                elif old is not None:
-                    self._put(old, old.without_assignment())
+                self._apply_assignment(record.name, value)
             case 16 if value is None:
                 self.regexes.pop(record.name, None)
             case 16:
@@ -163,7 +159,11 @@ class ConsumerGroupState:
     def _apply_member(self, member_id: str, value: Any) -> None:
         old = self.members.get(member_id)
         if value is not None:
-            self._put(old, (old or ConsumerMember(member_id=member_id)).with_metadata(value))
+            new = self.members[member_id] = (old or ConsumerMember(member_id=member_id)).with_metadata(value)
+            self.subscriptions.change(old, new)
+            self.classic.change(old, new)
+            if new.instance_id is not None:
+                self.static_members[new.instance_id] = member_id
         elif old is not None:
             del self.members[member_id]
             self._disown(old)
@@ -172,16 +172,17 @@ class ConsumerGroupState:
             if old.instance_id is not None and self.static_members.get(old.instance_id) == member_id:
                 del self.static_members[old.instance_id]
 
-    def _put(self, old: ConsumerMember | None, new: ConsumerMember) -> None:
-        self.members[new.member_id] = new
-        self.subscriptions.change(old, new)
-        self.classic.change(old, new)
-        if new.instance_id is not None:
-            self.static_members[new.instance_id] = new.member_id
+    def _apply_assignment(self, member_id: str, value: Any) -> None:
+        """Owners come of these records alone: what a cleaning left of a member may name partitions that another one has got since."""
+        old = self.members.get(member_id)
         if old is not None:
             self._disown(old)
-        for topic_id, number in _partitions_of(new):
-            self._owner_epochs.setdefault(topic_id, {})[number] = new.member_epoch
+        if value is not None:
+            new = self.members[member_id] = (old or ConsumerMember(member_id=member_id)).with_assignment(value)
+            for topic_id, number in _partitions_of(new):
+                self._owner_epochs.setdefault(topic_id, {})[number] = new.member_epoch
+        elif old is not None:
+            self.members[member_id] = old.without_assignment()
 
     def _disown(self, member: ConsumerMember) -> None:
         """Forget what it owned, but for partitions that another member has got since: its record may be one that a cleaning left out."""

@@ -123,3 +123,73 @@ def test_topics_of_the_same_size_are_divided_alike() -> None:
 def test_a_member_without_a_rack_takes_any() -> None:
     group = [*in_racks(a="1"), *members("b")]
     assert ASSIGNOR.assign(group, {"t": 2}, racks(t="2 1")) == {"a": {"t": [1]}, "b": {"t": [0]}}
+
+
+# --- the coordinator's range assignor, as Apache Kafka's own tests of it have it
+
+
+def spread(partitions: dict[str, int], **given: str) -> dict[str, dict[str, list[int]]]:
+    """The assignment of members with these topics; `i1/t u` is a static one."""
+    made = []
+    for name, text in given.items():
+        instance_id, _, topics = text.rpartition("/")
+        made.append(Subscriber(member_id=name, instance_id=instance_id or None, topics=frozenset(topics.split())))
+    return ASSIGNOR.assign(made, partitions)
+
+
+@pytest.mark.conformance(
+    "RangeAssignorTest.coordinator.testOneMemberNoTopic",
+    "RangeAssignorTest.coordinator.testFirstAssignmentTwoMembersTwoTopicsSameSubscriptions",
+    "RangeAssignorTest.coordinator.testFirstAssignmentThreeMembersThreeTopicsDifferentSubscriptions",
+    "RangeAssignorTest.coordinator.testFirstAssignmentNumMembersGreaterThanNumPartitions",
+    "RangeAssignorTest.coordinator.testStaticMembership",
+    "RangeAssignorTest.coordinator.testMixedStaticMembership",
+)
+def test_first_assignments_in_a_consumer_group() -> None:
+    assert spread({"t": 3}, a="") == {"a": {}}
+    assert spread({"t": 3, "v": 2}, a="t v", b="t v") == {"a": {"t": [0, 1], "v": [0]}, "b": {"t": [2], "v": [1]}}
+    different = spread({"t": 3, "u": 3, "v": 2}, a="t u", b="v", c="u v")
+    assert different == {"a": {"t": [0, 1, 2], "u": [0, 1]}, "b": {"v": [0]}, "c": {"u": [2], "v": [1]}}
+    assert spread({"t": 3, "v": 2}, a="t v", b="t v", c="t v") == {"a": {"t": [0], "v": [0]}, "b": {"t": [1], "v": [1]}, "c": {"t": [2]}}
+    assert spread({"t": 3}, b="i1/t", a="i2/t") == {"b": {"t": [0, 1]}, "a": {"t": [2]}}
+    assert spread({"t": 3}, x="i1/t", y="i2/t") == {"x": {"t": [0, 1]}, "y": {"t": [2]}}, "the same with other member ids"
+    assert spread({"t": 5}, a="i1/t", b="t", c="i3/t") == {"a": {"t": [0, 1]}, "b": {"t": [4]}, "c": {"t": [2, 3]}}
+
+
+@pytest.mark.conformance(
+    "RangeAssignorTest.coordinator.testReassignmentStickiness",
+    "RangeAssignorTest.coordinator.testReassignmentNumMembersGreaterThanNumPartitionsWhenOneMemberAdded",
+    "RangeAssignorTest.coordinator.testReassignmentWhenOnePartitionAddedForTwoMembersTwoTopics",
+    "RangeAssignorTest.coordinator.testReassignmentWhenOneMemberAddedAfterInitialAssignmentWithTwoMembersTwoTopics",
+    "RangeAssignorTest.coordinator.testReassignmentWhenOneMemberAddedAndOnePartitionAfterInitialAssignmentWithTwoMembersTwoTopics",
+    "RangeAssignorTest.coordinator.testReassignmentWhenOneMemberRemovedAfterInitialAssignmentWithTwoMembersTwoTopics",
+    "RangeAssignorTest.coordinator.testReassignmentWhenMultipleSubscriptionsRemovedAfterInitialAssignmentWithThreeMembersTwoTopics",
+)
+@pytest.mark.parametrize(
+    ("partitions", "subscriptions", "expected"),
+    [
+        ({"t": 3, "u": 3}, {"a": "t u", "b": "t u"}, {"a": {"t": [0, 1], "u": [0, 1]}, "b": {"t": [2], "u": [2]}}),
+        ({"t": 2, "u": 2}, {"a": "t u", "b": "t u", "c": "t u"}, {"a": {"t": [0], "u": [0]}, "b": {"t": [1], "u": [1]}, "c": {}}),
+        ({"t": 4, "u": 4}, {"a": "t u", "b": "t u"}, {"a": {"t": [0, 1], "u": [0, 1]}, "b": {"t": [2, 3], "u": [2, 3]}}),
+        (
+            {"t": 3, "u": 3},
+            {"a": "t u", "b": "t u", "c": "t u"},
+            {"a": {"t": [0], "u": [0]}, "b": {"t": [1], "u": [1]}, "c": {"t": [2], "u": [2]}},
+        ),
+        (
+            {"t": 4, "u": 3},
+            {"a": "t u", "b": "t u", "c": "t"},
+            {"a": {"t": [0, 1], "u": [0, 1]}, "b": {"t": [2], "u": [2]}, "c": {"t": [3]}},
+        ),
+        ({"t": 3, "u": 3}, {"b": "t u"}, {"b": {"t": [0, 1, 2], "u": [0, 1, 2]}}),
+        ({"t": 3, "u": 3}, {"a": "t", "b": "t u", "c": "u"}, {"a": {"t": [0, 1]}, "b": {"t": [2], "u": [0, 1]}, "c": {"u": [2]}}),
+    ],
+)
+def test_reassignments_in_a_consumer_group(
+    partitions: dict[str, int], subscriptions: dict[str, str], expected: dict[str, dict[str, list[int]]]
+) -> None:
+    assert spread(partitions, **subscriptions) == expected
+    # What members had before makes no difference.
+    before = {"t": (0, 1, 2), "u": (1,)}
+    owning = [Subscriber(member_id=name, topics=frozenset(topics.split()), owned=before) for name, topics in subscriptions.items()]
+    assert ASSIGNOR.assign(owning, partitions) == expected
