@@ -52,7 +52,7 @@ class Flights:
             "group.id": self.group,
             "ottla.group.mode": "member",
             "kafka.auto.offset.reset": "earliest",
-            "kafka.heartbeat.interval.ms": "300",
+            **({} if "kafka.group.protocol" in options else {"kafka.heartbeat.interval.ms": "300"}),
             **options,
         }
         return spark.readStream.format("ottla").schema("partition int, offset bigint").options(**given).load()
@@ -157,3 +157,48 @@ def test_available_now_continues_where_the_group_is(spark: Any, flights: Flights
     assert query.awaitTermination(WAIT_S_MAX)
     assert {place for place in flights.places() if place not in table.rows} == {(number, 7) for number in range(PARTITIONS)}
     assert flights.committed()[0] == 9
+
+
+def test_a_query_of_the_consumer_protocol_shares_with_a_plain_consumer(spark: Any, flights: Flights, tmp_path: Path) -> None:
+    """KIP-848: the broker assigns, by heartbeats; what the query gives up is committed before the other one reads on."""
+    table = Table()
+    query = start(flights.stream(spark, **{"kafka.group.protocol": "consumer"}), table, tmp_path / "checkpoint")
+    consumer = ottla.Consumer(
+        {
+            "bootstrap.servers": flights.servers,
+            "group.id": flights.group,
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    found: Counter[Place] = Counter()
+
+    def poll() -> None:
+        messages = [each for each in consumer.consume(100, 0.2) if each.error() is None]
+        found.update((int(each.partition() or 0), int(each.offset() or 0)) for each in messages)
+        if messages:
+            consumer.commit(asynchronous=False)
+
+    try:
+        flights.write(5)
+        wait_until(lambda: table.rows.keys() == flights.places(), "the query has all", rest, seconds=WAIT_S_MAX)
+        consumer.subscribe([flights.topic])
+        wait_until(lambda: len(consumer.assignment()) == 2, "the consumer has a half", poll, seconds=WAIT_S_MAX)
+        flights.write(3)
+        wait_until(lambda: table.rows.keys() | found.keys() == flights.places(), "both read", poll, seconds=WAIT_S_MAX)
+        assert found
+        assert owned(query, flights.topic) == sorted(set(range(PARTITIONS)) - {each.partition for each in consumer.assignment()})
+        consumer.close()
+        flights.write(1)
+        wait_until(
+            lambda: {place for place in flights.places() if place not in found} <= table.rows.keys(),
+            "the query goes on with all",
+            rest,
+            seconds=WAIT_S_MAX,
+        )
+        ends = dict.fromkeys(range(PARTITIONS), flights.written)
+        wait_until(lambda: flights.committed() == ends, "all is committed", rest, seconds=WAIT_S_MAX)
+    finally:
+        query.stop()
+    assert set((table.rows + found).values()) == {1}, "nothing is processed twice"

@@ -1,6 +1,7 @@
 """Chaos from a seed: consumers start, stop, freeze and are killed, brokers too, while records are produced.
 
-On Ottla: consumers of four libraries on a cluster of three brokers in this process, whose coordinators and leaders move. On Apache Kafka:
+On Ottla: consumers of four libraries on a cluster of three brokers in this process, whose coordinators and leaders move; with `--protocols
+mixed` some are of the consumer protocol (KIP-848), so that the group changes its type while it works. On Apache Kafka:
 members of `ottla.Consumer` alone, whose connections break, on one broker that is stopped, killed and frozen.
 
 What must hold: every record that was acknowledged is processed, each assignment begins at the committed offsets, and everything is
@@ -29,7 +30,7 @@ from ottla.client.settings import ClientSettings
 from ottla.groups.events import GroupEvent
 from ottla.testing.raw_client import create_topic
 from trials.chaos.members import Members
-from trials.chaos.worker import LIBRARIES
+from trials.chaos.worker import CLASSIC, KIP_848
 from trials.harness.actions import Action, Actions, Recurring
 from trials.harness.ledger import Ledger
 from trials.harness.oracle import lost, owned_twice, without_cause
@@ -40,12 +41,22 @@ NAME = "chaos"
 GROUP, TOPIC, PARTITIONS = "chaos", "ledger", 24
 RECORDS_PER_SECOND: Final = 400
 SHORT_SESSIONS: Final = {"group.initial.rebalance.delay.ms": "500", "group.min.session.timeout.ms": "1000"}
-SETTINGS: Final = {"default.replication.factor": "3", **SHORT_SESSIONS}
+SETTINGS: Final = {
+    "default.replication.factor": "3",
+    **SHORT_SESSIONS,
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "2000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+}
 """What Ottla's cluster needs for it."""
 ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 CONSUMERS_MAX, CONSUMERS_MIN = 12, 4
 MOVE_EVERY_S = (3.0, 7.0)
 ACT_EVERY_S = (0.5, 2.0)
+LOOK_EVERY_S = (0.2, 1.0)
+MIXED: Final = ("confluent-kip-848", "aiokafka", "ottla-kip-848", "kafka-python", *KIP_848, "confluent", "ottla")
+"""Members of both protocols, in the order in which they start."""
 BROKER_EVERY_S: Final = (20.0, 50.0)
 BROKER_FREEZE_S: Final = (1.0, 8.0)
 DRAIN_S_MAX = 90
@@ -110,14 +121,14 @@ class Chaos(ABC):
 
 
 class ClusterChaos(Chaos):
-    """Chaos on a cluster of Ottla's."""
+    """Chaos on a cluster of Ottla's. `two_owners`: partitions that two members had when the group was described."""
 
-    def __init__(self, cluster: Cluster, seed: int, directory: Path) -> None:
+    def __init__(self, cluster: Cluster, seed: int, directory: Path, *, libraries: Sequence[str] = tuple(CLASSIC)) -> None:
         rng = random.Random(seed)
         members = Members(
             rng=rng,
             directory=directory,
-            libraries=list(LIBRARIES),
+            libraries=libraries,
             servers=lambda: ",".join(cluster.address(broker) for broker in cluster.brokers),
             group=GROUP,
             topic=TOPIC,
@@ -125,6 +136,7 @@ class ClusterChaos(Chaos):
         )
         super().__init__(rng, members, cluster.bootstrap_servers)
         self._cluster = cluster
+        self.two_owners: list[str] = []
         self._stopped_broker: tuple[float, int] | None = None
 
     def drain(self) -> None:
@@ -136,7 +148,23 @@ class ClusterChaos(Chaos):
         return (
             Recurring(self._random, MOVE_EVERY_S, self._move_coordinator),
             Recurring(self._random, ACT_EVERY_S, self._act),
+            # With a random of its own: a seed does the same things whether or not somebody looks.
+            Recurring(random.Random(1), LOOK_EVERY_S, self._look_at_owners),
         )
+
+    def _look_at_owners(self) -> None:
+        try:
+            with AdminClient(ClientSettings(bootstrap_servers=self._cluster.bootstrap_servers)) as admin:
+                group = admin.describe_groups([GROUP])[GROUP]
+        except ClientError:
+            return  # its coordinator is on its way
+        owners: dict[tuple[str, int], str] = {}
+        for member in group.members if isinstance(group, DescribedGroup) else ():
+            for topic, numbers in member.partitions.items():
+                for number in numbers:
+                    other = owners.setdefault((topic, number), member.member_id)
+                    if other != member.member_id:
+                        self.two_owners.append(f"{topic}-{number}: {other}, {member.member_id}")
 
     def _act(self) -> None:
         self._act_on_members(move_leader=(self._move_leader, 2), bounce=(self._bounce, 1 if self._stopped_broker is None else 0))
@@ -238,22 +266,31 @@ class KafkaChaos(Chaos):
 def add_options(parser: argparse.ArgumentParser) -> None:
     """How long, on which broker."""
     parser.add_argument("--seconds", type=float, default=600, help="how long a seed runs (default: 600)")
+    parser.add_argument(
+        "--protocols",
+        choices=("classic", "mixed"),
+        default="classic",
+        help="mixed, on Ottla alone: some members are of the consumer protocol (default: classic)",
+    )
     add_seed_option(parser, "1")
     add_broker_option(parser)
 
 
 def run(options: argparse.Namespace, results: Results) -> None:
     """Run each seed."""
-    run_one = run_on_cluster if options.broker == OttlaProcess.kind else run_on_kafka
-    results.run_seeds(options.seed, lambda seed, directory: run_one(seed, directory, options.seconds))
+    libraries = MIXED if options.protocols == "mixed" else tuple(CLASSIC)
+    if options.broker == OttlaProcess.kind:
+        results.run_seeds(options.seed, lambda seed, directory: run_on_cluster(seed, directory, options.seconds, libraries))
+    else:
+        results.run_seeds(options.seed, lambda seed, directory: run_on_kafka(seed, directory, options.seconds))
 
 
-def run_on_cluster(seed: int, directory: Path, seconds: float) -> Outcome:
+def run_on_cluster(seed: int, directory: Path, seconds: float, libraries: Sequence[str]) -> Outcome:
     """One seed on three of Ottla's brokers."""
     events: list[GroupEvent] = []
     with Cluster(brokers=3, config=SETTINGS, on_group_event=events.append) as cluster:
         create_topic(cluster.address(1), TOPIC, PARTITIONS, replicas=3)
-        chaos = ClusterChaos(cluster, seed, directory)
+        chaos = ClusterChaos(cluster, seed, directory, libraries=libraries)
         try:
             chaos.run(seconds)
             wrong = chaos.unsettled()
@@ -261,8 +298,10 @@ def run_on_cluster(seed: int, directory: Path, seconds: float) -> Outcome:
             chaos.members.close()
     wrong += [f"record {place} was not processed" for place in lost(chaos.ledger.acknowledged, chaos.members.processed())]
     wrong += [f"a record came for partition {text}" for journal in chaos.members.journals() for text in journal.misplaced]
-    wrong += [f"two owners of {text}" for text in owned_twice(events)] + [f"no cause of {text}" for text in without_cause(events)]
-    return Outcome(wrong, _figures(chaos))
+    wrong += [f"two owners of {text}" for text in [*owned_twice(events), *chaos.two_owners]]
+    wrong += [f"no cause of {text}" for text in without_cause(events)]
+    changes = [event.kind for event in events].count("converted")
+    return Outcome(wrong, f"{_figures(chaos)}, {changes} changes of the group's type")
 
 
 def run_on_kafka(seed: int, directory: Path, seconds: float) -> Outcome:

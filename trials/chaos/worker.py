@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -97,48 +98,56 @@ class Stop:
         self.is_set = True
 
 
-def confluent(job: Job, journal: Journal, stop: Stop) -> None:
+def _membership(job: Job, *, is_kip_848: bool) -> dict[str, Any]:
+    """The settings of a member in the manner of librdkafka's; with the consumer protocol the broker has the timeouts and assigns."""
+    if is_kip_848:
+        return {"group.protocol": "consumer"}
+    return {"partition.assignment.strategy": job.assignor, "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
+
+
+def confluent(job: Job, journal: Journal, stop: Stop, *, is_kip_848: bool = False) -> None:
     """confluent-kafka (librdkafka)."""
-    from confluent_kafka import Consumer, KafkaException
+    from confluent_kafka import Consumer, KafkaError, KafkaException
 
     settings: dict[str, Any] = {
         "bootstrap.servers": job.servers,
         "group.id": job.group,
-        "client.id": "confluent",
-        "partition.assignment.strategy": job.assignor,
+        "client.id": job.library,
+        **_membership(job, is_kip_848=is_kip_848),
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": SESSION_MS,
-        "heartbeat.interval.ms": HEARTBEAT_MS,
         "fetch.wait.max.ms": 100,
         "log_level": 0,
     }
     consumer = Consumer(settings)
     consumer.subscribe([job.topic])
+    must_commit = False  # as in ottla: partitions are kept when a commit is refused
     while not stop.is_set:
         try:
             messages = [message for message in consumer.consume(RECORDS_MAX, POLL_S) if message.error() is None]
             if messages:
                 journal.processed((int(each.partition() or 0), int(each.offset() or 0), each.value() or b"") for each in messages)
+                must_commit = True
+            if must_commit:
                 consumer.commit(asynchronous=False)
+                must_commit = False
         except KafkaException as error:
             journal.trouble(error)
+            must_commit = must_commit and error.args[0].code() != KafkaError._NO_OFFSET
     consumer.close()
 
 
-def ottla(job: Job, journal: Journal, stop: Stop) -> None:
+def ottla(job: Job, journal: Journal, stop: Stop, *, is_kip_848: bool = False) -> None:
     """ottla.Consumer."""
     from ottla import Consumer, KafkaError, KafkaException, TopicPartition
 
     settings: dict[str, Any] = {
         "bootstrap.servers": job.servers,
         "group.id": job.group,
-        "client.id": "ottla",
-        "partition.assignment.strategy": job.assignor,
+        "client.id": job.library,
+        **_membership(job, is_kip_848=is_kip_848),
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": SESSION_MS,
-        "heartbeat.interval.ms": HEARTBEAT_MS,
         "fetch.wait.max.ms": 100,
     }
     consumer = Consumer(settings)
@@ -253,12 +262,19 @@ async def _aiokafka(job: Job, journal: Journal, stop: Stop) -> None:
     await consumer.stop()
 
 
-LIBRARIES: dict[str, Callable[[Job, Journal, Stop], None]] = {
+CLASSIC: dict[str, Callable[[Job, Journal, Stop], None]] = {
     "confluent": confluent,
     "kafka-python": kafka_python,
     "aiokafka": aiokafka,
     "ottla": ottla,
 }
+"""Members of the classic protocol, by library."""
+KIP_848: dict[str, Callable[[Job, Journal, Stop], None]] = {
+    "confluent-kip-848": partial(confluent, is_kip_848=True),
+    "ottla-kip-848": partial(ottla, is_kip_848=True),
+}
+"""Members of the consumer protocol."""
+LIBRARIES = CLASSIC | KIP_848
 
 
 def main(arguments: list[str]) -> None:
