@@ -1,12 +1,12 @@
 """What a coordinator of consumer groups (KIP-848) does, by one driver without a client library: one process, bare sockets.
 
 - a group of 1,000 members of 2,000 partitions: formed, and from the leave of one member to the moment when others own all partitions. Every
-  member behaves as a client: it says what it owns as soon as that changed, and keeps its session every 500 ms (5 s where memory is measured). Targets are at least 1 s
+  member behaves as a client: it says what it owns as soon as that changed, and keeps its session every 500 ms. Targets are at least 1 s
   apart, as they are without settings
 - ConsumerGroupHeartbeat of members that only keep their session: 8 connections, 5 requests under way on each
 - the target assignment of 5,000 members and 10,000 partitions (20 topics): how long the heartbeat of the member that joins or follows a
   leave waits for its answer. Members subscribe to all topics, or each to ten of its own
-- memory a member, the connections being there already
+- memory a member, the connections being there already; members keep their session every 5 s
 
 Each broker runs alone, on a new process and directory for every part; of what is measured warm the last third counts. `--only` takes a
 part: "group", "streams", "targets", "memory".
