@@ -3,10 +3,14 @@
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from operator import methodcaller
+from typing import Final, TypeVar
 
 _Value = TypeVar("_Value")
 _PAUSE_SECONDS = 0.01
+HIDE_FAILURES: Final = methodcaller("errisinstance", AssertionError)
+"""A module's `__tracebackhide__`: where an assertion fails in it, pytest shows the lines of the test alone."""
+__tracebackhide__ = HIDE_FAILURES
 
 
 class NotYet(AssertionError):

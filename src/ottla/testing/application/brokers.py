@@ -23,7 +23,9 @@ from ottla.testing.application.groups import TIMEOUT_S, Group
 from ottla.testing.application.producing import Headers, ToProduce, produce
 from ottla.testing.application.transactions import OpenTransaction, begin_abort, in_words, open_transactions
 from ottla.testing.raw_client import create_topic, delete_topic
-from ottla.testing.waiting import wait_until, wait_until_in_threads
+from ottla.testing.waiting import HIDE_FAILURES, wait_until, wait_until_in_threads
+
+__tracebackhide__ = HIDE_FAILURES
 
 EVENTS_MAX: Final = 10_000
 """Of one group; no test looks at more."""

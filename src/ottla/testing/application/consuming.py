@@ -14,8 +14,10 @@ from ottla.history.story.sentences import counted
 from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import split_batches
 from ottla.protocol.records.control import CommittedRecords
-from ottla.testing.waiting import NotYet, wait_until, wait_until_in_threads
+from ottla.testing.waiting import HIDE_FAILURES, NotYet, wait_until, wait_until_in_threads
 from ottla.text import did_you_mean
+
+__tracebackhide__ = HIDE_FAILURES
 
 _SHOWN_MAX: Final = 10
 _SHOWN_CHARS_MAX: Final = 100

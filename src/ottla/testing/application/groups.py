@@ -24,8 +24,10 @@ from ottla.groups.snapshots import GroupSnapshot, MemberSnapshot
 from ottla.history.group_history import Rebalance, histories_of_events
 from ottla.history.story.sentences import advice_text, counted, duration, sentence_of, trigger_text
 from ottla.protocol.model import TopicPartition
-from ottla.testing.waiting import wait_until, wait_until_in_threads
+from ottla.testing.waiting import HIDE_FAILURES, wait_until, wait_until_in_threads
 from ottla.text import did_you_mean
+
+__tracebackhide__ = HIDE_FAILURES
 
 T = TypeVar("T")
 

@@ -13,7 +13,9 @@ from ottla.protocol.model import Header, Record
 from ottla.protocol.records.batch import encode_batch
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.testing.raw_client import RawClient
-from ottla.testing.waiting import wait_until
+from ottla.testing.waiting import HIDE_FAILURES, wait_until
+
+__tracebackhide__ = HIDE_FAILURES
 
 _WORD: Final = 0xFFFFFFFF
 _SEED: Final = 0x9747B28C

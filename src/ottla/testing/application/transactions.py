@@ -11,10 +11,13 @@ from ottla.broker.clock import now_ms
 from ottla.broker.composition import Components
 from ottla.coordinator.coordinator import CoordinatorStatus
 from ottla.protocol.model import TopicPartition
+from ottla.testing.waiting import HIDE_FAILURES
 from ottla.text import did_you_mean
 from ottla.transactions.commands import InitProducerId
 from ottla.transactions.records import partitions_of
 from ottla.transactions.states import ENDED, State
+
+__tracebackhide__ = HIDE_FAILURES
 
 
 class OpenTransaction(NamedTuple):

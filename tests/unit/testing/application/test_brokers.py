@@ -2,6 +2,7 @@
 
 import unittest
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -116,3 +117,22 @@ def test_each_test_has_a_broker_that_ends_with_it() -> None:
     assert {type(case.ottla_broker) for case in cases} == {type(cases[0].ottla_broker)}
     assert cases[0].ottla_broker is not cases[1].ottla_broker
     assert all(case.ottla_broker._thread is None for case in cases)
+
+
+def test_what_fails_shows_the_lines_of_the_test_alone() -> None:
+    with Broker() as broker:
+        group = broker.group("billing")
+        failing = [
+            lambda: group.wait(lag=0, timeout=0.01),
+            lambda: broker.values("nothing"),
+            lambda: broker.consume("nothing", 1, timeout=0.01),
+            lambda: broker.produce("orders", [b"one"], partition=7),
+            lambda: wait_until(lambda: False, "the end", seconds=0.01),
+        ]
+        for fail in failing:
+            with pytest.raises(AssertionError) as failure:
+                fail()
+            assert {entry.path for entry in failure.traceback.filter(failure)} == {Path(__file__)}
+        with pytest.raises(ValueError, match="needs a condition") as mistake:
+            group.wait()
+        assert mistake.traceback[-1] in mistake.traceback.filter(mistake), "what is no failed assertion is shown in full"
