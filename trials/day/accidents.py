@@ -19,6 +19,8 @@ EXPIRED: Final = re.compile(
     TIME + r"(?:Member (?P<member>\S+) in group (?P<group>\S+) has failed"
     r"|\[GroupId (?P<consumer_group>\S+)\] Member (?P<consumer>\S+) fenced from the group because the member session expired)"
 )
+ACCIDENT: Final = "accident"
+"""The kind of a session that ended by itself."""
 OUTAGE: Final = "broker outage"
 RETURN_MS: Final = 8_000
 """A member that lives has come back by then."""
@@ -48,7 +50,7 @@ def add_accidents(day: Day, broker_log: Iterable[str]) -> None:
         also = (Cause.LEADER_REJOIN_SPURIOUS,)
         step = Step(group=group, from_ms=at_ms - 200, to_ms=at_ms + RETURN_MS, causes=(Cause.EXPIRE_HEARTBEAT,), also=also)
         culprits = (found["member"] or found["consumer"],)
-        action = Action(kind="accident", incident="pause", planned=False, culprits=culprits, from_ms=step.from_ms, to_ms=step.to_ms)
+        action = Action(kind=ACCIDENT, incident="pause", planned=False, culprits=culprits, from_ms=step.from_ms, to_ms=step.to_ms)
         action.steps.append(step)
         day.actions.append(action)
 

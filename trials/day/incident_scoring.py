@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.history.incidents import KINDS, Incident, IncidentKind
-from ottla.history.sources.evidence import Cause
+from ottla.history.sources.evidence import Cause, name_in_member_id
+from trials.day.accidents import ACCIDENT
 from trials.day.ledger import Action, Day, Step
 
 CLOCK_MS: Final = 200
@@ -22,6 +23,8 @@ NAMES: Final = {
 """What an operator may call an incident of the ledger that is more than its causes; all others are called by the kinds of their causes."""
 STOPPED: Final = (IncidentKind.GROUP_RESTART, IncidentKind.GROUP_STOP)
 """For what an administrator does to the offsets of a group, all of its members have to stop."""
+OF_NEWCOMERS: Final = ("join_with_other_assignor",)
+"""Kinds of actions whose culprit is a member that is new; ledgers of some days name one that was there before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +58,11 @@ def score_incidents(day: Day, incidents: Iterable[Incident]) -> IncidentScore:
     names: dict[int, list[Action]] = {}
     for action in day.actions:
         beside = [incident for incident in shown if any(other is action for other, _ in steps[id(incident)])]
-        named_by = [incident for incident in beside if _is_name(incident, action)]
+        named_by = [incident for incident in beside if _is_name(incident, action, steps[id(incident)])]
         for incident in named_by:
             names.setdefault(id(incident), []).append(action)
-        if not action.failure and not _is_disturbed(day, action) and _has_to_be_told(action, beside):
+        is_judged = action.incident != "none" and not action.failure and not _is_disturbed(day, action)
+        if is_judged and _has_to_be_told(action, beside):
             told.append(NamedIncident(action, named_by, beside))
     alone = [[incident for incident in each.named_by if names[id(incident)] == [each.action]] for each in told]
     made_up = [incident for incident in shown if id(incident) not in names and not _is_explained(day, incident, steps[id(incident)])]
@@ -73,14 +77,31 @@ def _steps(day: Day, incident: Incident) -> list[tuple[Action, Step]]:
     return list(found.values())
 
 
-def _is_name(incident: Incident, action: Action) -> bool:
-    """Whether the incident is called what an operator would call the action, and blames the right members, where it blames any."""
+def _is_name(incident: Incident, action: Action, steps: Sequence[tuple[Action, Step]]) -> bool:
+    """Whether the incident is called what an operator would call the action, and blames the right members, where it blames any.
+
+    A member to which several of the `steps` of its time happen is a loop.
+    """
     causes = {cause for step in action.steps for cause in step.causes}
     kinds = set(NAMES.get(action.incident, [KINDS[Cause(cause)] for cause in causes if cause in Cause.__members__]))
     if action.incident == "administrator" and Cause.LEAVE_CLOSE in causes:
         kinds |= set(STOPPED)
-    is_blamed = not incident.culprits or not action.culprits or not set(incident.culprits).isdisjoint(action.culprits)
+    if Cause.EXPIRE_HEARTBEAT in causes:
+        kinds.add(IncidentKind.MASS_LOSS)  # where others were lost at the same time
+    culprits = _culprits(action)
+    of_member = {id(other) for other, _ in steps if not culprits.isdisjoint(_culprits(other))}
+    if len(of_member) > 1 and not causes.isdisjoint((Cause.EXPIRE_HEARTBEAT, Cause.RESTART_DYNAMIC)):
+        kinds.add(IncidentKind.CRASH_LOOP)
+    is_blamed = not incident.culprits or not culprits or not culprits.isdisjoint(incident.culprits)
     return incident.kind in kinds and is_blamed
+
+
+def _culprits(action: Action) -> set[str]:
+    """The names of the members that may be blamed; none: any. What happened by accident is in the ledger by a member id."""
+    if action.kind in OF_NEWCOMERS:
+        return set()
+    names = {name_in_member_id(name) for name in action.culprits} if action.kind == ACCIDENT else set(action.culprits)
+    return {name for name in names if name is not None}
 
 
 def _has_to_be_told(action: Action, beside: Sequence[Incident]) -> bool:

@@ -11,7 +11,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Final, TextIO
 
 from ottla.cli.clusters import CommandFailed, client_settings, of_error
-from ottla.cli.incident_screen import first_screen
+from ottla.cli.incident_screen import LINES, first_screen
 from ottla.cli.text_tables import WIDTH, table, wrapped
 from ottla.client.errors import ClientError
 from ottla.history.incidents import find_incidents
@@ -130,7 +130,7 @@ def run(options: DiagnoseOptions, *, zone: tzinfo, out: TextIO, err: TextIO) -> 
     elif options.as_rebalances or not verdicts:
         _print_text(by_group, gathered, zone, out)
     else:
-        out.write("\n".join(first_screen(incidents, zone=zone, width=_width_of(out)).lines) + "\n")
+        out.write("\n".join(first_screen(incidents, zone=zone, width=_width_of(out), height=_height_of(out)).lines) + "\n")
     _print_waiting(gathered, out=err if options.as_json else out)
     if not verdicts and gathered.waiting:
         return OK
@@ -164,6 +164,11 @@ def _print_waiting(gathered: Gathered, *, out: TextIO) -> None:
 
 def _width_of(out: TextIO) -> int:
     return max(WIDTH, shutil.get_terminal_size().columns) if out.isatty() else WIDTH
+
+
+def _height_of(out: TextIO) -> int:
+    # The last line is the prompt's.
+    return max(LINES, shutil.get_terminal_size().lines - 1) if out.isatty() else LINES
 
 
 def _print_text(by_group: dict[str, list[Verdict]], gathered: Gathered, zone: tzinfo, out: TextIO) -> None:

@@ -1,4 +1,4 @@
-"""The first screen of `ottla diagnose`: each incident once on 24 lines, as far as they reach.
+"""The first screen of `ottla diagnose`: each incident once on the lines of a terminal (24 where there is none), as far as they reach.
 
 What was not planned and what cost most has a line in the table; the others are named behind it, those of one kind together. Then come the
 settings that would have avoided most rebalances.
@@ -24,7 +24,7 @@ LAYOUTS: Final = (
 )
 """Rows of the table, settings, and whether each kind of the others has a line of its own; the best layout first."""
 NAMED_MAX: Final = 150
-"""More names do not fit on a screen."""
+"""More names do not fit on a screen of so many lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +55,17 @@ def _cells(incident: Incident) -> list[str]:
     ]
 
 
-def first_screen(incidents: Sequence[Incident], *, zone: tzinfo, width: int = WIDTH) -> Screen:
+def first_screen(incidents: Sequence[Incident], *, zone: tzinfo, width: int = WIDTH, height: int = LINES) -> Screen:
     """The incidents on one screen: as many of them in the table as leave room to name the others."""
     ordered = sorted(incidents, key=urgency)
+    named_max = NAMED_MAX * height // LINES
     for rows, settings, has_lines in LAYOUTS:
         above = incident_table(_by_time(ordered[:rows]), zone=zone, width=width)
         below = [*_setting_lines(incidents, settings), *wrapped(_hint(incidents))]
-        room = LINES - len(above) - len(below) - 1
-        others = _by_time(ordered[rows : rows + NAMED_MAX])
+        room = height - len(above) - len(below) - 1
+        others = _by_time(ordered[rows : rows + named_max])
         names = _name_lines(others, zone=zone, width=width, has_lines=has_lines)
-        if len(names) <= room and len(ordered) <= rows + NAMED_MAX:
+        if len(names) <= room and len(ordered) <= rows + named_max:
             return Screen([*above, *names, "", *below], ordered)
     for count in range(len(others), -1, -1):
         names = _name_lines(_by_time(ordered[rows : rows + count]), zone=zone, width=width, has_lines=False)

@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ottla.history.patterns import Deployment, find_deployments
-from ottla.history.sources.evidence import Cause
+from ottla.history.sources.evidence import Cause, Source
+from ottla.history.verdicts.arrival_rules import STILL_LISTED
 from ottla.history.verdicts.verdict import AVOIDED, REBALANCE, Confidence, SettingAdvice, Verdict
 
 
@@ -98,12 +99,14 @@ FOLLOW_UP_MS: Final = 3_000
 JOINED_MS: Final = 60_000
 """A member that fails to join has said that it joins no longer before."""
 LOOP_MIN: Final = 4
-"""A member that goes and comes back makes two rebalances: so many are of a loop."""
+"""A member that goes and comes back does so in one rebalance or in two: twice is a loop."""
 STORM_MIN, STORM_PAUSE_MS = 5, 10_000
 ASKED_FOR: Final = (Cause.ENFORCED, Cause.SUBSCRIPTION)
 """Causes that a client may make again and again."""
 REPLACED_MIN: Final = 2
 """So many members that come and as many that go, one after the other, are a rolling restart under new names."""
+PACE: Final = 3
+"""So many times the longest pause before, and `PAUSE_MS`: a longer pause ends a deployment."""
 STOPPED_MS: Final = 300_000
 """A group that starts by then after all of its members have left was restarted."""
 STARTED_MS: Final = 10_000
@@ -203,14 +206,14 @@ def _without(verdicts: Sequence[Verdict], taken: Iterable[Verdict]) -> list[Verd
 def _losses_at_one_instant(verdicts: Sequence[Verdict]) -> list[_Run]:
     """Runs in which several members were lost at once. The verdicts are in the order of their times."""
     hosts = {verdict.who.client_host for verdict in verdicts if verdict.who is not None and verdict.who.client_host is not None}
-    instants = [(kind, losses) for losses in _instants(verdicts) if (kind := _kind_of_losses(losses, len(hosts))) is not None]
+    instants = [(kind, part) for losses in _instants(verdicts) for part in _parts(losses) if (kind := _kind_of_losses(part, len(hosts)))]
     taken: set[int] = {id(loss) for _, losses in instants for loss in losses}
     runs: list[_Run] = []
     at, last_ms = 0, 0
     for kind, losses in instants:
         while verdicts[at].started_ms < losses[0].started_ms:
             at += 1
-        run = _Run(kind, sorted([*losses, *_returns(verdicts, at, losses, taken)], key=_started_ms))
+        run = _Run(kind, sorted([*losses, *_returns(verdicts, at, kind, losses, taken)], key=_started_ms))
         before = runs[-1] if runs else run
         if before is not run and {kind, before.kind} <= set(OF_THE_BROKER) and losses[0].started_ms <= last_ms + RETURN_MS:
             before.kind = min(before.kind, kind, key=OF_THE_BROKER.index)
@@ -235,6 +238,26 @@ def _instants(verdicts: Sequence[Verdict]) -> Iterator[list[Verdict]]:
         yield instant
 
 
+def _parts(losses: Sequence[Verdict]) -> Iterator[list[Verdict]]:
+    """The losses of an instant: those that may be the broker's, and those of members alone that happened at the same time."""
+    if all(loss.cause is Cause.EXPIRE_HEARTBEAT for loss in losses):
+        yield list(losses)
+        return
+    of_broker = [loss for loss in losses if _may_be_of_broker(loss)]
+    yield of_broker
+    if len(of_broker) < len(losses):
+        yield _without(losses, of_broker)
+
+
+def _may_be_of_broker(verdict: Verdict) -> bool:
+    return Cause.COORDINATOR_MOVE in verdict.candidates
+
+
+def _is_seen_by_broker(verdict: Verdict) -> bool:
+    """Whether the broker's own words were read, which tell what it loses from what is lost by itself."""
+    return not {Source.BROKER_LOG, Source.GROUP_EVENTS}.isdisjoint(verdict.sources)
+
+
 def _kind_of_losses(losses: Sequence[Verdict], hosts: int) -> IncidentKind | None:
     """What losses of one instant are; None where they are of one member."""
     groups = {loss.group for loss in losses}
@@ -243,7 +266,8 @@ def _kind_of_losses(losses: Sequence[Verdict], hosts: int) -> IncidentKind | Non
         return IncidentKind.BROKER_OUTAGE if len(groups) > 1 else IncidentKind.COORDINATOR_MOVE
     if len(groups) == 1 and _lost_members(losses) < 2:
         return None
-    is_of_members = len(groups) == 1 or (len(of_loss) == 1 and hosts > 1) or _most_stayed(losses)
+    is_known = all(map(_is_seen_by_broker, losses)) and not any(map(_may_be_of_broker, losses))
+    is_of_members = len(groups) == 1 or is_known or (len(of_loss) == 1 and hosts > 1) or _most_stayed(losses)
     return IncidentKind.MASS_LOSS if is_of_members else IncidentKind.BROKER_OUTAGE
 
 
@@ -253,8 +277,9 @@ def _most_stayed(losses: Sequence[Verdict]) -> bool:
     return all(before is not None and after is not None and 2 * after >= before > 0 for before, after in counts)
 
 
-def _returns(verdicts: Sequence[Verdict], at: int, losses: Sequence[Verdict], taken: set[int]) -> list[Verdict]:
+def _returns(verdicts: Sequence[Verdict], at: int, kind: IncidentKind, losses: Sequence[Verdict], taken: set[int]) -> list[Verdict]:
     """What comes back to the groups of these losses, from a place in all verdicts on; it is taken then."""
+    is_of_broker = kind in OF_THE_BROKER and any(loss.cause is Cause.COORDINATOR_MOVE for loss in losses)
     groups, away = {loss.group for loss in losses}, {(loss.group, _name(loss)) for loss in losses}
     last_ms = losses[-1].started_ms + RETURN_MS
     found = []
@@ -263,7 +288,8 @@ def _returns(verdicts: Sequence[Verdict], at: int, losses: Sequence[Verdict], ta
         at += 1
         member = each.group, _name(each)
         is_of_all = each.cause in (Cause.COORDINATOR_MOVE, Cause.COLD_START)
-        is_return = member in away or is_of_all or (each.cause is Cause.EXPIRE_HEARTBEAT and not _is_loss(each))
+        is_back = each.cause is Cause.EXPIRE_HEARTBEAT and not _is_loss(each)
+        is_return = is_of_all or (_may_be_of_broker(each) if is_of_broker else is_back)
         if id(each) not in taken and each.group in groups and is_return and each.kind != AVOIDED:
             taken.add(id(each))
             found.append(each)
@@ -300,13 +326,21 @@ def _of_group(verdicts: list[Verdict]) -> list[_Run]:
             take(IncidentKind.REASSIGNMENT_STORM, run)
     crashes = [each for each in verdicts if each.cause in (Cause.RESTART_DYNAMIC, Cause.EXPIRE_HEARTBEAT) and _name(each) is not None]
     for run in _runs(crashes, _name, PAUSE_MS):
-        if len(run) >= LOOP_MIN:
+        is_alone = not any(run[0].started_ms < each.started_ms < _end_ms(run[-1]) and _name(each) != _name(run[0]) for each in crashes)
+        if (sum(map(_moves, run)) if is_alone else len(run)) >= LOOP_MIN:
             take(IncidentKind.CRASH_LOOP, run)
     for deployment in find_deployments(verdicts):
         for restarts in _once_each(deployment):
             take(_kind_of_restarts(restarts), restarts)
     runs = [_Run(_kind(run[0]), run) for run in _runs(verdicts, _what, PAUSE_MS)]
     return _restarts_of_all(found + [_replaced(run) for run in _joined(runs)])
+
+
+def _moves(verdict: Verdict) -> int:
+    """Whether the member went or came in this rebalance, or both."""
+    is_same_size = verdict.members_before == verdict.members_after is not None
+    is_both = verdict.cause is Cause.RESTART_DYNAMIC and (is_same_size or STILL_LISTED in verdict.rules)
+    return 2 if is_both else 1
 
 
 def _once_each(deployment: Deployment) -> list[list[Verdict]]:
@@ -316,12 +350,18 @@ def _once_each(deployment: Deployment) -> list[list[Verdict]]:
     for verdict in deployment.verdicts:
         name = _name(verdict)
         is_again = name in seen and not _comes_back(found[-1], verdict)
-        if not found or _is_whole_again(found[-1]) or is_again:
+        if not found or _is_whole_again(found[-1]) or is_again or _is_pause(found[-1], verdict):
             found.append([])
             seen = set()
         seen.add(name)
         found[-1].append(verdict)
     return [restarts for restarts in found if len({_name(each) for each in restarts}) > 1]
+
+
+def _is_pause(restarts: Sequence[Verdict], verdict: Verdict) -> bool:
+    """Whether it comes much later than these followed each other: a deployment goes on at about one pace."""
+    pauses = [after.started_ms - _end_ms(before) for before, after in zip(restarts, [*restarts[1:], verdict], strict=True)]
+    return pauses[-1] > PAUSE_MS + PACE * max(pauses[:-1], default=pauses[-1])
 
 
 def _is_whole_again(restarts: Sequence[Verdict]) -> bool:

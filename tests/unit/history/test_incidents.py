@@ -5,6 +5,7 @@ from typing import Any
 from ottla.history.incidents import Incident, IncidentKind, find_incidents
 from ottla.history.processes import Identity
 from ottla.history.sources.evidence import Cause
+from ottla.history.verdicts.arrival_rules import STILL_LISTED
 from ottla.history.verdicts.verdict import AVOIDED, REBALANCE, REFUSED, Confidence, Cost, SettingAdvice, Verdict
 
 
@@ -49,6 +50,10 @@ def test_a_member_that_goes_and_comes_back_again_and_again_is_a_crash_loop() -> 
     assert _kinds(*crashes) == [("crash loop", ("w1",), 4)]
     assert _kinds(*crashes[:2]) == [("restart", ("w1",), 2)]
     assert _kinds(*crashes[:2], _verdict(Cause.RESTART_DYNAMIC, 90)) == [("restart", ("w1",), 2), ("restart", ("w1",), 1)]
+    within_sessions = [_verdict(Cause.RESTART_DYNAMIC, at_s, rules=(STILL_LISTED,)) for at_s in (10, 17)]
+    assert _kinds(*within_sessions) == [("crash loop", ("w1",), 2)], "it went and came in one rebalance each time"
+    other = _verdict(Cause.RESTART_DYNAMIC, 12, "w2")
+    assert _kinds(within_sessions[0], other, within_sessions[1])[0][0] != "crash loop", "others restart, too"
 
 
 def test_restarts_of_a_family_are_rolling_and_complete_when_all_have_come_back() -> None:
@@ -103,6 +108,21 @@ def test_what_happens_to_a_member_after_it_is_back_is_not_of_the_outage() -> Non
     assert [kind for kind, *_ in _kinds(*lost, back, again, other)] == ["broker outage", "slow consumer", "lost member"]
 
 
+def test_what_happens_to_members_during_an_outage_is_named_by_itself() -> None:
+    seen = {"sources": ("broker-log",), "members_before": 3, "members_after": 2}
+    lost = [_verdict(Cause.COORDINATOR_MOVE, 10, group=group) for group in ("orders", "billing")]
+    killed = [_verdict(Cause.EXPIRE_HEARTBEAT, 11, f"w{at}", **seen) for at in (5, 6)]
+    restart = _verdict(Cause.RESTART_DYNAMIC, 15)
+    back = _verdict(Cause.RESTART_DYNAMIC, 16, group="billing", candidates=(Cause.RESTART_DYNAMIC, Cause.COORDINATOR_MOVE))
+    assert _kinds(*lost, *killed, restart, back) == [
+        ("broker outage", (), 3),
+        ("mass loss", ("w5", "w6"), 2),
+        ("restart", ("w1",), 1),
+    ]
+    of_groups = [_verdict(Cause.EXPIRE_HEARTBEAT, 10, f"w{at}", group=f"g{at}", sources=("broker-log",)) for at in range(2)]
+    assert _kinds(*of_groups)[0][0] == "mass loss", "the broker's log was read, and no verdict blames the broker"
+
+
 def test_an_outage_goes_on_while_groups_move() -> None:
     moves = [_verdict(Cause.COORDINATOR_MOVE, at_s, f"w{at_s}", group=f"g{at_s}") for at_s in (10, 18, 30)]
     assert _kinds(*moves[:1]) == [("coordinator move", (), 1)]
@@ -147,6 +167,8 @@ def test_a_deployment_restarts_each_client_once() -> None:
     ]
     again = _verdict(Cause.RESTART_DYNAMIC, 100, "w-1", members_before=3, members_after=2)
     assert _kinds(*first, again) == [("rolling restart", ("w-1", "w-2"), 4), ("restart", ("w-1",), 1)]
+    later = _verdict(Cause.RESTART_DYNAMIC, 100, "w-3", members_before=3, members_after=3)
+    assert _kinds(*first, later) == [("rolling restart", ("w-1", "w-2"), 4), ("restart", ("w-3",), 1)], "not at their pace"
 
 
 def test_what_happens_to_one_member_next_to_each_other_is_one_incident() -> None:

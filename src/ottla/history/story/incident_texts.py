@@ -6,6 +6,7 @@ for incident in find_incidents(verdicts):
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any, Final
 
 from ottla.history.incidents import Incident, IncidentKind
@@ -72,15 +73,19 @@ def incident_dict(incident: Incident, *, time_text: TimeText) -> dict[str, Any]:
 
 
 def named_by_kind(incidents: Iterable[Incident], *, time_text: TimeText) -> Iterator[tuple[str, list[str]]]:
-    """Each incident in as few words as name it, those of one kind together: who and when, or in which group and when.
+    """Each incident in as few words as name it, those of one kind together: who, or in which group, after the time from which it is.
 
-    Kinds of incidents that were not planned come first; those of one kind stay in their order.
+    Kinds of incidents that were not planned come first; those of one kind stay in their order. Who is named at a time that has been said
+    has none of its own.
     """
-    by_kind: dict[IncidentKind, list[str]] = {}
+    by_kind: dict[IncidentKind, list[Incident]] = {}
     for incident in sorted(incidents, key=lambda incident: incident.planned is True):
-        by_kind.setdefault(incident.kind, []).append(f"{_short_name(incident)} {time_text(incident.started_ms)}")
-    for kind, names in by_kind.items():
-        yield kind.value, names
+        by_kind.setdefault(incident.kind, []).append(incident)
+    for kind, of_kind in by_kind.items():
+        times = [time_text(incident.started_ms) for incident in of_kind]
+        names = [f"{time} {_short_name(incident)}" for time, incident in zip(times, of_kind, strict=True)]
+        is_said = [False, *(time == before for before, time in pairwise(times))]
+        yield kind.value, [_short_name(incident) if said else name for incident, name, said in zip(of_kind, names, is_said, strict=True)]
 
 
 def _short_name(incident: Incident) -> str:

@@ -8,6 +8,7 @@ from ottla.history.verdicts.verdict import Confidence, Narrowed, Rule, findings_
 
 COLD_START_MS: Final = 1_000
 """Who joins this soon after the group's first assignment was started together with the first members."""
+STILL_LISTED: Final = "its predecessor was still there"
 ASSIGNOR_CAME: Final = "the assignor changed with it"
 TURNS_MIN: Final = 3
 LIVE_HEARTBEAT_MS: Final = 1_000
@@ -88,7 +89,7 @@ ARRIVAL_RULES: Final[tuple[Rule[Joining], ...]] = (
         holds=_is_new,
     ),
     Rule(
-        name="its predecessor was still there",
+        name=STILL_LISTED,
         source=_LOG,
         condition="a member with the same client id was still listed, and was removed later: a killed process that started again",
         weights={_C.RESTART_DYNAMIC: 20, _C.JOIN_NEW: 1, _C.COLD_START: 0.2},

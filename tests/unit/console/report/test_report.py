@@ -118,7 +118,7 @@ def test_the_page_begins_with_the_incidents_of_all_groups_each_once() -> None:
     assert len(report.to_dict()["incidents"]) == 1
     assert str(report).startswith("Broker outage: <billing>, orders, 1970-01-01 00:00:10 UTC for 2.0 s; 2 rebalances; not planned")
     headline = report.stories[0].document["headline"]
-    assert headline.startswith("1 incident, 1 not planned: broker outage <billing>, orders 00:00. The evidence")
+    assert headline.startswith("1 incident, 1 not planned: broker outage 00:00 <billing>, orders. The evidence")
 
 
 def test_the_script_is_ascii_without_imports_and_cannot_end_its_element() -> None:
