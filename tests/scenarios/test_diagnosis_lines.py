@@ -7,7 +7,7 @@ import pytest
 from ottla.history.sources.broker_log import broker_log_reader
 from ottla.history.sources.evidence import Cause
 from ottla.history.verdicts.judging import judge_group
-from ottla.history.verdicts.verdict import AVOIDED, Verdict
+from ottla.history.verdicts.verdict import AVOIDED, REFUSED, Confidence, Verdict
 
 CLASSIC = "INFO [GroupCoordinator id=1 topic=__consumer_offsets partition=7] "
 UUID = "51b6c1d2-0000-4000-8000-0123456789ab"
@@ -127,3 +127,11 @@ def test_a_static_restart_is_avoided() -> None:
     (_, verdict) = judged(START, replaced)
     assert (verdict.kind, verdict.cause) == (AVOIDED, Cause.STATIC_REJOIN)
     assert Cause.STATIC_FENCED in verdict.candidates
+
+
+def test_ottla_says_whom_it_refuses_since_it_shares_no_assignor() -> None:
+    refused = "Refused to let w9 join group g: it has sticky of type consumer, which not all members have."
+    verdict = judged(START, f"{refused}\n{refused}")[-1]
+    assert (verdict.kind, verdict.cause, verdict.confidence) == (REFUSED, Cause.FAILED_JOIN, Confidence.HIGH)
+    assert verdict.who is not None
+    assert verdict.who.name == "w9"

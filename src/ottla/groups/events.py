@@ -70,7 +70,7 @@ class GroupEvent:
     `target_assigned` (the target assignment of `generation`: `members` have their targets), `member_reconciled` (a member whose partitions
     the target of `generation` changed has given up what it had to: evidence `revocation_ms` since it was asked; or has all of its target:
     `reconciliation_ms` since that was computed), `static_left` (a static member left for now, with `members` what waits for it) and
-    `join_refused` (another member has its instance id and has not left).
+    `join_refused` (another member has its instance id and has not left; in a classic group, without a trigger: it shares no assignor).
     trigger: a `TriggerCode` (docs/rebalances.md), e.g. JOIN_NEW, LEAVE, EXPIRE_HEARTBEAT, JOIN_TIMEOUT, SYNC_TIMEOUT, LEADER_REJOIN,
     METADATA_UPDATE, ASSIGNOR_CHANGE, STORE_ERROR, CAPACITY; only on `trigger`, `epoch_bumped` and static events. `reason` is the text
     that Apache Kafka logs. group_type: `classic` or `consumer` (KIP-848).

@@ -16,7 +16,7 @@ from ottla.groups.classic.rebalance import (
 )
 from ottla.groups.classic.states import ANSWERS, PARK, GroupState
 from ottla.groups.commands import JoinGroup, JoinMember, JoinResult, SyncResult
-from ottla.groups.events import TriggerCode, reason_or_default
+from ottla.groups.events import GroupEvent, TriggerCode, reason_or_default
 from ottla.groups.group import CommandContext
 from ottla.groups.log.records import refuse_long_strings
 from ottla.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
@@ -39,7 +39,7 @@ def join_group(context: CommandContext, command: JoinGroup) -> None:
     elif ANSWERS[group.state].join_new is not PARK:
         _refuse(context, command, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     elif not group.supports(command.protocol_type, command.protocols):
-        _refuse(context, command, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        _refuse_protocols(context, group, command)
     elif not command.member_id:
         _join_new(context, group, command)
     elif command.member_id in group.pending:
@@ -50,6 +50,28 @@ def join_group(context: CommandContext, command: JoinGroup) -> None:
 
 def _refuse(context: CommandContext, command: JoinGroup, error: ErrorCode) -> None:
     context.reply(command.reply_to, JoinResult(error=error, member_id=command.member_id))
+
+
+def _refuse_protocols(context: CommandContext, group: ClassicGroup, command: JoinGroup) -> None:
+    """It shares no assignor with the members, or is of another type. Apache Kafka says so to nobody but the client."""
+    names = ", ".join(name for name, _ in command.protocols)
+    reason = f"it has {names or 'nothing'} of type {command.protocol_type}, which not all members have."
+    context.log(f"Refused to let {command.client_id} join group {group.group_id}: {reason}")
+    context.events.append(
+        GroupEvent(
+            at_ms=context.now_ms,
+            group=group.group_id,
+            kind="join_refused",
+            generation=group.generation,
+            state_from=group.state.value,
+            state_to=group.state.value,
+            reason=reason,
+            client_id=command.client_id,
+            client_host=command.client_host,
+            protocol=group.protocol,
+        )
+    )
+    _refuse(context, command, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
 def _join_unknown_group(context: CommandContext, command: JoinGroup) -> None:

@@ -537,6 +537,12 @@ def _refused(found: re.Match[str], memory: Memory) -> Sequence[Facts]:
     return (facts | {"reason": f"UNRELEASED_INSTANCE_ID: {found[0]}", "candidates": (Cause.STATIC_FENCED, Cause.FAILED_JOIN)},)
 
 
+def _shares_no_assignor(found: re.Match[str], _memory: Memory) -> Sequence[Facts]:
+    """Only Ottla says so: it has no member id."""
+    facts = {"kind": Kind.JOIN_REFUSED, "group": found["group"], "client_id": found["client"], "trigger": Cause.FAILED_JOIN}
+    return (facts | {"reason": f"INCONSISTENT_GROUP_PROTOCOL: {found[0]}"},)
+
+
 def _static_fenced(found: re.Match[str], memory: Memory) -> Sequence[Facts]:
     facts = _member(Kind.STATIC_FENCED, found, memory) | {"instance_id": found["instance"], "reason": found[0]}
     return (facts | {"trigger": Cause.STATIC_FENCED},)
@@ -645,6 +651,7 @@ CONSUMER_RULES: Final = (
         r"|Streams) ?.*",
         no_facts,
     ),
+    rule("Refused", rf" to let (?P<client>.{{1,1000}}?) join group {GROUP}: .*", _shares_no_assignor),
     rule("Cannot", r" (?:up|down)grade .*", no_facts),
     rule("Cannot", r" complete join phase of group .*", no_facts),
     rule("Skip", r" downgrading .*", no_facts),

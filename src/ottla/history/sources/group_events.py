@@ -81,7 +81,8 @@ def _evidence_of(event: GroupEvent, clock: str) -> tuple[Evidence, ...]:
         return ()
     trigger, candidates = causes_of(event.trigger, event.client_reason)
     if event.kind == "join_refused":
-        trigger, candidates = None, ()  # its rules look at the member that has the instance id
+        # The rules for a refused instance id look at the member that has it.
+        trigger, candidates = (None if event.trigger is not None else Cause.FAILED_JOIN), ()
     found = Evidence(
         at_ms=event.at_ms,
         source=Source.GROUP_EVENTS,
