@@ -56,8 +56,8 @@ def apis_page() -> str:
         MADE,
         "# The APIs that the broker serves\n\n",
         "What is missing, and why: [skipped.md](skipped.md).\n\n",
-        "The column *rights* has what a client needs: operation, type of resource, and where a request names it. There are no ACLs yet: "
-        "everything is allowed.\n\n",
+        "The column *rights* has what a client needs: operation, type of resource, and where a request names it. Without an "
+        "authorizer, everything is allowed ([acls.md](acls.md)).\n\n",
         "| key | API | versions | rights | notes |\n|---|---|---|---|---|\n",
     ]
     for api in sorted(APIS.values(), key=lambda api: api.key):

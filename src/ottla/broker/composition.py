@@ -24,6 +24,7 @@ from ottla.broker.fetch.partition_reading import TimestampLookups
 from ottla.broker.fetch.sessions import FetchSessions
 from ottla.broker.metadata_log import MetadataLog, identify
 from ottla.broker.monitoring.health import HealthSampler
+from ottla.broker.network.authorizer import AclAuthorizer
 from ottla.broker.network.connection import Server
 from ottla.broker.network.dispatch import Dispatcher, MissingFeatures
 from ottla.broker.network.limits import ConnectionLimits, ConnectionQuotas, Descriptors, descriptor_limit
@@ -37,7 +38,7 @@ from ottla.broker.partitions.log_manager import LogManager
 from ottla.broker.partitions.offset_checkpoints import CheckpointDeletions, OffsetCheckpoints
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.partitions.removals import Removals
-from ottla.config import BrokerConfig
+from ottla.config import BrokerConfig, super_users
 from ottla.groups.coordinator import GroupCoordinator, GroupService
 from ottla.groups.events import GroupEvent
 from ottla.groups.settings import GroupSettings
@@ -45,6 +46,7 @@ from ottla.log.checkpoints import CLEAN_SHUTDOWN_FILE
 from ottla.log.file_system import Files
 from ottla.log.files import OsFiles
 from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.security.acls import StandardAuthorizer
 from ottla.transactions.coordinator import TransactionCoordinator, TransactionService, TransactionSettings
 
 log = logging.getLogger(__name__)
@@ -68,17 +70,25 @@ class Components:
         authorizer: Authorizer | None = None,
     ) -> None:
         self.config = config
-        self.authorizer = authorizer
         self.clock = clock
         self.timer_clock = timer_clock
         self.files = files
         self.cluster_id = ""
         self.cluster_metadata = ClusterMetadata(tuple(range(config.node_id, config.node_id + brokers)), config.text)
+        self.authorizer = authorizer or self._acl_authorizer()
         self._make_logs(opening_executor)
         self._make_requests()
         self._make_coordination(on_group_event)
         for node_id in self.cluster_metadata.broker_ids:
             self._add_node(node_id)
+
+    def _acl_authorizer(self) -> Authorizer | None:
+        if not self.config.text("authorizer.class.name"):
+            return None
+        allow_if_no_acl_found = self.config.flag("allow.everyone.if.no.acl.found")
+        users = super_users(self.config.text("super.users"))
+        decisions = StandardAuthorizer(self.cluster_metadata.acls.index, users, allow_if_no_acl_found=allow_if_no_acl_found)
+        return AclAuthorizer(decisions, monotonic_s)
 
     def _make_logs(self, opening_executor: Executor | None) -> None:
         """The logs, and all that reads or cleans them."""
@@ -216,6 +226,7 @@ class Components:
             background=self.background,
         )
         return {
+            "authorizer": self.authorizer,
             "background": self.background,
             "batch_reading": self.batch_reading,
             "brokers": self.brokers,
@@ -280,6 +291,9 @@ class Components:
         self._checkpoints.load()
         self.metadata_log.open(self.config.node_id, identity, after_crash=after_crash)
         self._warn_of_unusable_settings()
+        if self.cluster_metadata.acls and self.authorizer is None:
+            count = len(self.cluster_metadata.acls)
+            log.warning("the cluster has %d ACLs that have no effect: set authorizer.class.name (`ottla docs acls`)", count)
         self.log_manager.open()
         self.coordinators.start_all()
         self.transaction_coordinators.start_all()

@@ -5,7 +5,7 @@ They check values and never act on them. Other packages import from this module.
 
 from ottla.config.broker_config import BrokerConfig, GivenValue
 from ottla.config.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, OTHER_UNITS, PARTITIONS_PER_TOPIC_MAX
-from ottla.config.consistency import consistency_problem, topic_consistency_problem
+from ottla.config.consistency import consistency_problem, super_users, topic_consistency_problem
 from ottla.config.group_settings import GROUP_SETTINGS, bounds_of_group_setting, group_consistency_problem
 from ottla.config.kafka_settings import FIXED_VALUES, KAFKA_BROKER_SETTINGS, KAFKA_GROUP_SETTINGS, KAFKA_TOPIC_SETTINGS, KafkaSetting
 from ottla.config.setting import INT_MAX, LONG_MAX, ConfigError, ConfigSource, ConfigType, Setting, Value, shown
@@ -36,5 +36,6 @@ __all__ = [
     "consistency_problem",
     "group_consistency_problem",
     "shown",
+    "super_users",
     "topic_consistency_problem",
 ]

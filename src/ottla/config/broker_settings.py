@@ -41,6 +41,26 @@ _OWN_BROKER_SETTINGS = (
         default="",
         doc="The listener that brokers would use between them; it is validated and shown only, as the brokers share a process.",
     ),
+    Setting(
+        name="authorizer.class.name",
+        type=ConfigType.STRING,
+        default="",
+        doc="org.apache.kafka.metadata.authorizer.StandardAuthorizer: ACLs decide what clients may do; empty: they may do everything.",
+    ),
+    Setting(
+        name="super.users",
+        type=ConfigType.STRING,
+        default="",
+        doc="The principals that may do everything, whatever the ACLs say: User:alice;User:bob, separated by semicolons.",
+        is_internal=True,
+    ),
+    Setting(
+        name="allow.everyone.if.no.acl.found",
+        type=ConfigType.BOOLEAN,
+        default="false",
+        doc="Whether everything is allowed on a resource that no ACL is about.",
+        is_internal=True,
+    ),
     flag_setting("auto.create.topics.enable", True, "Whether a topic is created when a client first requests it."),
     number_setting(
         ConfigType.INT,

@@ -8,6 +8,7 @@ from ottla.config.connection_overrides import connection_overrides
 from ottla.config.setting import shown
 from ottla.config.value_grammar import parse_list, parse_whole
 
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _CLEANER_TABLE_BYTES_MIN: Final = 1024 * 1024
 _MIN_SESSION, _MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
 _MIN_LAG, _MAX_LAG = "min.compaction.lag.ms", "max.compaction.lag.ms"
@@ -51,7 +52,18 @@ def consistency_problem(text: Callable[[str], str]) -> str | None:
     unknown = [name for name in assignors if ":" not in name and name not in CONSUMER_ASSIGNORS]
     if unknown:
         return f"group.consumer.assignors: {shown(unknown[0])} cannot be found: name uniform, range, or your own as module:Class"
+    if text("authorizer.class.name") not in ("", STANDARD_AUTHORIZER):
+        found = shown(text("authorizer.class.name"))
+        return f"authorizer.class.name: {found} is Java and cannot be loaded here; there is {STANDARD_AUTHORIZER} (`ottla docs acls`)"
+    wrong = [user for user in super_users(text("super.users")) if not all(user.partition(":")[::2])]
+    if wrong:
+        return f"super.users: expected a string in format principalType:principalName but got {shown(wrong[0])}"
     return _lag_problem(number(f"log.cleaner.{_MIN_LAG}"), number(f"log.cleaner.{_MAX_LAG}")) or _connections_problem(text)
+
+
+def super_users(text: str) -> tuple[str, ...]:
+    """The principals of `super.users`: `User:alice;User:bob`."""
+    return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
 def _connections_problem(text: Callable[[str], str]) -> str | None:

@@ -7,9 +7,11 @@ several batches. One that was aborted, or never ended, has no effect. topic_chan
 from collections.abc import Callable, Mapping
 
 from ottla.config import ConfigSource, Value
+from ottla.metadata.acls import ClusterAcls
 from ottla.metadata.records import (
     NO_LEADER,
     AbortTransaction,
+    AccessControlEntryRecord,
     BeginTransaction,
     ConfigRecord,
     EndTransaction,
@@ -19,6 +21,7 @@ from ottla.metadata.records import (
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     TransactionMark,
@@ -60,6 +63,7 @@ class ClusterMetadata:
         self.directory_id = b""
         self.broker_ids = broker_ids
         self.live_ids = set(broker_ids)
+        self.acls = ClusterAcls()
         self.configs = ResourceConfigs(broker_ids[0] if broker_ids else None, broker_default)
 
     # Reads.
@@ -126,6 +130,8 @@ class ClusterMetadata:
                 self.configs.forget_topic(removed.name)
             case ConfigRecord():
                 self.configs.replay(record)
+            case AccessControlEntryRecord() | RemoveAccessControlEntryRecord():
+                self.acls.replay(record)
             case FeatureLevelRecord():
                 self.features[record.name] = record.level
                 self.features_epoch += 1

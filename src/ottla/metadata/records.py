@@ -28,8 +28,7 @@ from ottla.protocol.wire.primitives import Reader, Writer
 FRAME_VERSION: Final = 1
 NO_LEADER: Final = -1
 
-ACCESS_CONTROL_ENTRY: Final = 18
-NOT_ENFORCED: Final = {10: "delegation tokens", 11: "SCRAM credentials", 14: "quotas", ACCESS_CONTROL_ENTRY: "access control entries"}
+NOT_ENFORCED: Final = {10: "delegation tokens", 11: "SCRAM credentials", 14: "quotas"}
 """Types of records that this broker does not enforce, and their names."""
 
 
@@ -312,6 +311,8 @@ MetadataRecord = (
     | RemoveTopicRecord
     | FeatureLevelRecord
     | ProducerIdsRecord
+    | AccessControlEntryRecord
+    | RemoveAccessControlEntryRecord
 )
 TransactionMark = BeginTransaction | EndTransaction | AbortTransaction
 
@@ -345,8 +346,8 @@ METADATA_TYPES: Final[Mapping[int, MetadataRecordType]] = {
     14: _type("CLIENT_QUOTA_RECORD", ClientQuotaRecord),
     15: _type("PRODUCER_IDS_RECORD", ProducerIdsRecord, is_replayed=True),
     17: _type("BROKER_REGISTRATION_CHANGE_RECORD", BrokerRegistrationChangeRecord, 3),
-    ACCESS_CONTROL_ENTRY: _type("ACCESS_CONTROL_ENTRY_RECORD", AccessControlEntryRecord),
-    19: _type("REMOVE_ACCESS_CONTROL_ENTRY_RECORD", RemoveAccessControlEntryRecord),
+    18: _type("ACCESS_CONTROL_ENTRY_RECORD", AccessControlEntryRecord, is_replayed=True),
+    19: _type("REMOVE_ACCESS_CONTROL_ENTRY_RECORD", RemoveAccessControlEntryRecord, is_replayed=True),
     20: _type("NO_OP_RECORD", NoOpRecord),
     21: _type("ZK_MIGRATION_STATE_RECORD", ZkMigrationStateRecord),
     22: _type("REMOVE_USER_SCRAM_CREDENTIAL_RECORD", RemoveUserScramCredentialRecord),

@@ -116,6 +116,8 @@ class AclIndex:
         self._by_pattern: dict[tuple[ResourceType, str, PatternType], dict[str, list[Acl]]] = {}
         self._prefix_lengths: dict[ResourceType, dict[int, int]] = {}
         self._count = 0
+        self.version = 0
+        """Grows with every change."""
         for acl in acls:
             self.add(acl)
 
@@ -140,12 +142,14 @@ class AclIndex:
                 lengths[len(acl.name)] = lengths.get(len(acl.name), 0) + 1
         by_principal.setdefault(acl.principal, []).append(acl)
         self._count += 1
+        self.version += 1
 
     def remove(self, acl: Acl) -> None:
         """Remove an ACL that is there."""
         by_principal = self._by_pattern[acl[:3]]
         by_principal[acl.principal].remove(acl)
         self._count -= 1
+        self.version += 1
         if not by_principal[acl.principal]:
             del by_principal[acl.principal]
         if not by_principal:
@@ -178,31 +182,19 @@ class AclIndex:
 
 
 class StandardAuthorizer:
-    """Decides by ACLs. Decisions are remembered until an ACL changes."""
+    """Decides by the ACLs of an index. Decisions are remembered until an ACL changes."""
 
-    def __init__(self, super_users: Iterable[str] = (), *, allow_if_no_acl_found: bool = False) -> None:
+    def __init__(self, index: AclIndex, super_users: Iterable[str] = (), *, allow_if_no_acl_found: bool = False) -> None:
         self._super_users = frozenset(super_users)
         self._default = DEFAULT_ALLOW if allow_if_no_acl_found else DEFAULT_DENY
-        self._index = AclIndex()
+        self._index = index
+        self._version = index.version
         self._decisions: dict[tuple[str, str, Operation, ResourceType, str | None], Decision] = {}
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def add(self, acl: Acl) -> None:
-        """Add an ACL that is not there yet."""
-        self._index.add(acl)
-        self._decisions.clear()
-
-    def remove(self, acl: Acl) -> None:
-        """Remove an ACL that is there."""
-        self._index.remove(acl)
-        self._decisions.clear()
 
     def decide(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> Decision:
         """Whether a principal at a host (as Java prints addresses) may do something with one resource."""
         key = (principal, host, operation, kind, name)
-        decision = self._decisions.get(key)
+        decision = self._decisions.get(key) if self._version == self._index.version else None
         return self._remember(key, self._decide(*key)) if decision is None else decision
 
     def _decide(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> Decision:
@@ -228,7 +220,7 @@ class StandardAuthorizer:
     def decide_for_any(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> Decision:
         """Whether a principal may do something with at least one resource of a type (KIP-679: Authorizer.authorizeByResourceType)."""
         key = (principal, host, operation, kind, None)
-        decision = self._decisions.get(key)
+        decision = self._decisions.get(key) if self._version == self._index.version else None
         return self._remember(key, self._decide_for_any(principal, host, operation, kind)) if decision is None else decision
 
     def _decide_for_any(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> Decision:
@@ -257,8 +249,9 @@ class StandardAuthorizer:
         return DEFAULT_DENY
 
     def _remember(self, key: tuple[str, str, Operation, ResourceType, str | None], decision: Decision) -> Decision:
-        if len(self._decisions) >= CACHED_MAX:
+        if self._version != self._index.version or len(self._decisions) >= CACHED_MAX:
             self._decisions.clear()
+            self._version = self._index.version
         self._decisions[key] = decision
         return decision
 
@@ -266,12 +259,3 @@ class StandardAuthorizer:
         """What a principal may do with a resource, as a bit field."""
         operations = (operation for operation in Operation if OPERATIONS[kind] & 1 << operation)
         return sum(1 << operation for operation in operations if self.decide(principal, host, operation, kind, name).is_allowed)
-
-
-def parse_super_users(text: str) -> tuple[str, ...]:
-    """The principals of `super.users`: `User:alice;User:bob`. Raises ValueError for one without a type."""
-    found = tuple(part.strip() for part in text.split(";") if part.strip())
-    for principal in found:
-        if not principal.partition(":")[2] or principal.startswith(":"):
-            raise ValueError(f"expected a string in format principalType:principalName but got {principal}")
-    return found

@@ -152,7 +152,7 @@ class Api(Asking):
         self.node = self.cluster.brokers.nodes[1]
         for node in self.cluster.brokers.nodes.values():
             listen(node, "127.0.0.1", 9091 + node.id)
-        self.session = client_session(partial(self.cluster.brokers.endpoint, "PLAINTEXT"), authorizer=authorizer)
+        self.session = client_session(partial(self.cluster.brokers.endpoint, "PLAINTEXT"), authorizer=self.cluster.authorizer)
         self.runner.run(self._open())
 
     def time_of_day_ms(self) -> int:

@@ -89,6 +89,7 @@ class Dispatcher:
 
     def dispatch(self, api: ServedApi, request: Request) -> None:
         """Pass a request to its handler; a large one after it is decoded step by step."""
+        request.session.api_key = request.key
         if request.reading is None:
             try:
                 api.handle(request)

@@ -24,7 +24,7 @@ from ottla.protocol.wire.messages import is_flexible, response_encoder
 from ottla.protocol.wire.primitives import Buffer
 from ottla.protocol.wire.request_reading import ELEMENTS_MAX
 from ottla.protocol.wire.response_writing import write_in_pieces
-from ottla.security.access import ANONYMOUS, CLUSTER_NAME, Operation, Principal, Resource, ResourceType
+from ottla.security.access import ANONYMOUS, CLUSTER_NAME, OPERATIONS, Operation, Principal, Resource, ResourceType
 
 T = TypeVar("T")
 _API_VERSIONS: Final = ApiKey.API_VERSIONS.value
@@ -47,8 +47,16 @@ class Endpoint(NamedTuple):
 class Authorizer(Protocol):
     """Decides what sessions may do."""
 
-    def authorize(self, session: "Session", operation: Operation, resource: Resource) -> bool:
-        """Whether the session's principal may do this."""
+    def authorize(self, session: "Session", operation: Operation, resource: Resource, *, log_if_denied: bool = True) -> bool:
+        """Whether the session's principal may do this. Nothing is logged where a denial only leaves something out of a list."""
+        ...
+
+    def authorize_any(self, session: "Session", operation: Operation, kind: ResourceType) -> bool:
+        """Whether the session's principal may do this with at least one resource of a type."""
+        ...
+
+    def authorized_operations(self, session: "Session", resource: Resource) -> int:
+        """What the session's principal may do with a resource, as a bit field."""
         ...
 
 
@@ -57,11 +65,13 @@ class Session:
 
     `listener` is the name of the listener; `endpoint` gives the address of a broker on it, by id: None where it has none there. Without
     an `authorizer` everything is allowed. `client_host` and `client_port` are where the connection comes from, as Kafka prints it, `/` and
-    0 where that is not known; `software_name` and `software_version` are empty until the client has sent them with ApiVersions.
+    0 where that is not known; `host` is the same without the slash, as ACLs name it. `api_key` is the API of the request that is being
+    handled, for audit lines. `software_name` and `software_version` are empty until the client has sent them with ApiVersions.
     """
 
     __slots__ = (
-        "address", "authorizer", "client_host", "client_port", "endpoint", "listener", "principal", "software_name", "software_version",
+        "address", "api_key", "authorizer", "client_host", "client_port", "endpoint", "host", "listener", "principal", "software_name",
+        "software_version",
     )  # fmt: skip
 
     def __init__(
@@ -76,12 +86,22 @@ class Session:
         self.authorizer = authorizer
         self.address, self.client_port = peer[:2] if peer else ("", 0)
         self.client_host = java_address(self.address) if peer else "/"
+        self.host = self.client_host[1:]
+        self.api_key = -1
         self.principal: Principal = ANONYMOUS
         self.software_name = self.software_version = ""
 
-    def may(self, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME) -> bool:
-        """Whether the client may do this."""
-        return self.authorizer is None or self.authorizer.authorize(self, operation, Resource(kind, name))
+    def may(self, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME, *, log_if_denied: bool = True) -> bool:
+        """Whether the client may do this. Nothing is logged where a denial only leaves something out of a list."""
+        return self.authorizer is None or self.authorizer.authorize(self, operation, Resource(kind, name), log_if_denied=log_if_denied)
+
+    def may_any(self, operation: Operation, kind: ResourceType) -> bool:
+        """Whether the client may do this with at least one resource of a type."""
+        return self.authorizer is None or self.authorizer.authorize_any(self, operation, kind)
+
+    def operations(self, kind: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """What the client may do with a resource, as a bit field."""
+        return OPERATIONS[kind] if self.authorizer is None else self.authorizer.authorized_operations(self, Resource(kind, name))
 
 
 def java_address(address: str) -> str:

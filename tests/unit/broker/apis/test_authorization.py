@@ -27,9 +27,15 @@ class Refusing:
     def refuse(self, *rights: tuple[Operation, str]) -> None:
         self.refused = set(rights)
 
-    def authorize(self, session: Session, operation: Operation, resource: Resource) -> bool:
+    def authorize(self, session: Session, operation: Operation, resource: Resource, *, log_if_denied: bool = True) -> bool:
         self.asked.append((session, operation, resource))
         return (operation, resource.name) not in self.refused
+
+    def authorize_any(self, session: Session, operation: Operation, kind: ResourceType) -> bool:
+        return (operation, "any") not in self.refused
+
+    def authorized_operations(self, session: Session, resource: Resource) -> int:
+        return OPERATIONS[resource.type]
 
 
 @pytest.fixture
