@@ -78,6 +78,8 @@ def rights(api: Api) -> str:
             text += f" `{access.at}`"
         if access.or_cluster is not None:
             text += f" or {access.or_cluster.name} CLUSTER"
+        if access.or_any is not None:
+            text += f" or {access.or_any[0].name} of any {access.or_any[1].name}"
         texts.append(text)
     return "; ".join(texts) or "none"
 

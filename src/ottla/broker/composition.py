@@ -29,7 +29,7 @@ from ottla.broker.network.connection import Server
 from ottla.broker.network.dispatch import Dispatcher, MissingFeatures
 from ottla.broker.network.limits import ConnectionLimits, ConnectionQuotas, Descriptors, descriptor_limit
 from ottla.broker.network.memory import ResponseMemory, request_memory
-from ottla.broker.network.request import Authorizer
+from ottla.broker.network.request import Authorizer, Session
 from ottla.broker.network.scheduling import Background, EventLoopBatch, Pipelining, RequestScheduler
 from ottla.broker.partitions.batch_reading import BatchReading, RecordCheckBackend
 from ottla.broker.partitions.directory_watch import DirectoryWatch
@@ -46,6 +46,7 @@ from ottla.log.checkpoints import CLEAN_SHUTDOWN_FILE
 from ottla.log.file_system import Files
 from ottla.log.files import OsFiles
 from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.security.access import Operation, ResourceType
 from ottla.security.acls import StandardAuthorizer
 from ottla.transactions.coordinator import TransactionCoordinator, TransactionService, TransactionSettings
 
@@ -89,6 +90,14 @@ class Components:
         users = super_users(self.config.text("super.users"))
         decisions = StandardAuthorizer(self.cluster_metadata.acls.index, users, allow_if_no_acl_found=allow_if_no_acl_found)
         return AclAuthorizer(decisions, monotonic_s)
+
+    def metrics_access(self) -> Callable[[str], bool]:
+        """Whether clients of the metrics' port may read it, by address: without authentication, they are User:ANONYMOUS."""
+        # Of its own, as it is asked in the thread of that port: what is remembered belongs to one thread.
+        authorizer = self._acl_authorizer()
+        return lambda address: Session("METRICS", lambda _: None, (address, 0), authorizer).may(
+            Operation.DESCRIBE, ResourceType.CLUSTER, log_if_denied=False
+        )
 
     def _make_logs(self, opening_executor: Executor | None) -> None:
         """The logs, and all that reads or cleans them."""

@@ -165,7 +165,7 @@ class BrokerTask:
             lambda: transaction_metrics(transactions.snapshot, cluster.clock()),
             aliases=lambda: alias_metrics(sampler.snapshot, cluster.health.snapshot.partitions),
         )
-        self._metrics = MetricsServer(*self._metrics_listen, served)
+        self._metrics = MetricsServer(*self._metrics_listen, served, cluster.metrics_access())
 
     async def start(self) -> None:
         """Read back the data, then opens the listeners. Raises StorageError (also when another broker uses the directory) or OSError."""

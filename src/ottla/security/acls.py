@@ -193,8 +193,10 @@ class StandardAuthorizer:
 
     def decide(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> Decision:
         """Whether a principal at a host (as Java prints addresses) may do something with one resource."""
+        if self._version != self._index.version:
+            self._forget()
         key = (principal, host, operation, kind, name)
-        decision = self._decisions.get(key) if self._version == self._index.version else None
+        decision = self._decisions.get(key)
         return self._remember(key, self._decide(*key)) if decision is None else decision
 
     def _decide(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> Decision:
@@ -219,8 +221,10 @@ class StandardAuthorizer:
 
     def decide_for_any(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> Decision:
         """Whether a principal may do something with at least one resource of a type (KIP-679: Authorizer.authorizeByResourceType)."""
+        if self._version != self._index.version:
+            self._forget()
         key = (principal, host, operation, kind, None)
-        decision = self._decisions.get(key) if self._version == self._index.version else None
+        decision = self._decisions.get(key)
         return self._remember(key, self._decide_for_any(principal, host, operation, kind)) if decision is None else decision
 
     def _decide_for_any(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> Decision:
@@ -248,10 +252,14 @@ class StandardAuthorizer:
                 return Decision(True, acl)
         return DEFAULT_DENY
 
+    def _forget(self) -> None:
+        # The version first: an ACL that changes meanwhile, in another thread, makes what is decided from now on be forgotten again.
+        self._version = self._index.version
+        self._decisions.clear()
+
     def _remember(self, key: tuple[str, str, Operation, ResourceType, str | None], decision: Decision) -> Decision:
-        if self._version != self._index.version or len(self._decisions) >= CACHED_MAX:
+        if len(self._decisions) >= CACHED_MAX:
             self._decisions.clear()
-            self._version = self._index.version
         self._decisions[key] = decision
         return decision
 

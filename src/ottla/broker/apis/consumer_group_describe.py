@@ -15,7 +15,7 @@ from ottla.groups.commands import ConsumerGroupDescribe, ConsumerGroupDescribeRe
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.security.access import OPERATIONS, OPERATIONS_NOT_ASKED_FOR, Operation, ResourceType
+from ottla.security.access import OPERATIONS_NOT_ASKED_FOR, Operation, ResourceType
 
 _HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
@@ -30,7 +30,7 @@ def handle(
 
 
 def _described(groups: GroupRouter, request: Request, group_ids: Iterable[str], is_served: bool) -> Iterator[dict[str, Any]]:
-    operations = OPERATIONS[ResourceType.GROUP] if request.message.include_authorized_operations else OPERATIONS_NOT_ASKED_FOR
+    asked = request.message.include_authorized_operations
     results: list[Result] = []
     for group_id in group_ids:
         if not is_served:
@@ -44,7 +44,7 @@ def _described(groups: GroupRouter, request: Request, group_ids: Iterable[str], 
         if not all(session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic) for topic in set(result.topic_names.values())):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             result = ConsumerGroupDescribeResult(error=error, group_id=group_id, message=_HIDDEN_TOPICS)
-        yield _group(result, operations)
+        yield _group(result, session.operations(ResourceType.GROUP, group_id) if asked else OPERATIONS_NOT_ASKED_FOR)
 
 
 def _group(result: ConsumerGroupDescribeResult, operations: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, Final
 
 from ottla.broker.cluster.topics import Topics
-from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request, Session
 from ottla.broker.network.scheduling import RequestScheduler, Work
 from ottla.config import TOPIC_SETTINGS
 from ottla.metadata.cluster_metadata import ClusterMetadata
@@ -47,7 +47,7 @@ def _answer(cluster_metadata: ClusterMetadata, cluster_topics: Topics, request: 
     results = (
         _refused(new.name, result.error, result.message + (suggestion(TOPIC_RESOURCE, result) if with_hints else ""))
         if isinstance(result, ApiError)
-        else _made(cluster_metadata, result, with_configs)
+        else _made(cluster_metadata, request.session, result, with_configs)
         for new, result in zip(news, made)
     )
     yield from request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "topics": chain(refused, results)})
@@ -71,16 +71,17 @@ def _new(asked: Any) -> NewTopic:
     )
 
 
-def _made(cluster_metadata: ClusterMetadata, made: Topic, with_configs: bool) -> dict[str, Any]:
+def _made(cluster_metadata: ClusterMetadata, session: Session, made: Topic, with_configs: bool) -> dict[str, Any]:
+    """A topic's settings, and how many partitions it has, are for those who may describe its settings."""
+    values = {"name": made.name, "topic_id": uuid.UUID(bytes=made.topic_id), "error_code": ErrorCode.NONE, "error_message": None}
+    if with_configs and not session.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, made.name):
+        return {**values, "topic_config_error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "configs": None}
     configs = []
     for name in TOPIC_SETTINGS if with_configs else ():
         value, source = cluster_metadata.value_in_force(made, name)
         configs.append({"name": name, "value": value, "read_only": False, "config_source": source, "is_sensitive": False})
     return {
-        "name": made.name,
-        "topic_id": uuid.UUID(bytes=made.topic_id),
-        "error_code": ErrorCode.NONE,
-        "error_message": None,
+        **values,
         "num_partitions": len(made.leaders),
         "replication_factor": len(made.replica_assignments[0].replicas),
         "configs": configs,

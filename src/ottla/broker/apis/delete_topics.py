@@ -86,7 +86,7 @@ class DeleteTopics:
     def _delete(self, session: Session, name: str, *, by_id: bool = False) -> dict[str, Any]:
         topic = self._cluster_metadata.topics.get(name)
         topic_id = uuid.UUID(bytes=topic.topic_id) if topic else None
-        if session.authorizer is not None and not session.may(Operation.DELETE, ResourceType.CLUSTER):
+        if session.authorizer is not None and not session.may(Operation.DELETE, ResourceType.CLUSTER, log_if_denied=False):
             may_describe = session.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
             if not session.may(Operation.DELETE, ResourceType.TOPIC, name) and (topic is not None or not may_describe):
                 refused_name, refused_id = (name if may_describe else None, topic_id) if by_id else (name, None)

@@ -10,7 +10,7 @@ from ottla.broker.cluster.brokers import Brokers
 from ottla.broker.network.request import NO_THROTTLE_MS, Api, Request
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.security.access import OPERATIONS, OPERATIONS_NOT_ASKED_FOR, ResourceType
+from ottla.security.access import OPERATIONS_NOT_ASKED_FOR
 
 BROKER_ENDPOINTS = 1
 CONTROLLER_ENDPOINTS = 2
@@ -32,7 +32,7 @@ def handle(request: Request, *, brokers: Brokers, cluster_id: str) -> None:
             "cluster_id": "" if error else cluster_id,
             "controller_id": -1 if error else brokers.controller_id,
             "brokers": [] if error else _brokers(request, brokers),
-            "cluster_authorized_operations": OPERATIONS[ResourceType.CLUSTER]
+            "cluster_authorized_operations": request.session.cluster_operations()
             if request.message.include_cluster_authorized_operations
             else OPERATIONS_NOT_ASKED_FOR,
         }

@@ -13,7 +13,7 @@ from ottla.broker.network.scheduling import RequestScheduler
 from ottla.groups.commands import DescribeGroup, DescribeResult, Result
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.security.access import OPERATIONS, OPERATIONS_NOT_ASKED_FOR, Operation, ResourceType
+from ottla.security.access import OPERATIONS_NOT_ASKED_FOR, Operation, ResourceType
 
 
 def handle(request: Request, *, groups: GroupRouter, scheduler: RequestScheduler) -> None:
@@ -24,14 +24,13 @@ def handle(request: Request, *, groups: GroupRouter, scheduler: RequestScheduler
 
 def _described(groups: GroupRouter, request: Request, group_ids: Iterable[str]) -> Iterator[dict[str, Any]]:
     asked = bool(getattr(request.message, "include_authorized_operations", False))
-    operations = OPERATIONS[ResourceType.GROUP] if asked else OPERATIONS_NOT_ASKED_FOR
     results: list[Result] = []
     for group_id in group_ids:
         reply_to = groups.expect_reply(results.append, request)
         groups.run(group_id, DescribeGroup(reply_to=reply_to, group_id=group_id, unknown_is_error=request.version >= 6))
         result = results.pop()
         assert isinstance(result, DescribeResult)
-        yield _group(result, operations)
+        yield _group(result, request.session.operations(ResourceType.GROUP, group_id) if asked else OPERATIONS_NOT_ASKED_FOR)
 
 
 def _group(result: DescribeResult, operations: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ottla.metadata.leadership import in_sync
 from ottla.metadata.topics import Topic, topic_name_problem
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.security.access import OPERATIONS, OPERATIONS_NOT_ASKED_FOR, Operation, ResourceType
+from ottla.security.access import OPERATIONS_NOT_ASKED_FOR, Operation, ResourceType
 
 PARTITIONS_MAX: Final = 2_000
 """Partitions of one response."""
@@ -51,16 +51,17 @@ def _answer(cluster_metadata: ClusterMetadata, request: Request) -> Work:
             next_cursor = {"topic_name": name, "partition_index": 0}
             break
         topic = cluster_metadata.topics.get(name)
-        if not request.session.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        if not request.session.may(Operation.DESCRIBE, ResourceType.TOPIC, name, log_if_denied=bool(message.topics)):
             if message.topics:
                 topics.append(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, OPERATIONS_NOT_ASKED_FOR))
         elif topic is None:
             if message.topics:
-                topics.append(_unknown(name))
+                topics.append(_unknown(name, request.session.operations(ResourceType.TOPIC, name)))
         else:
             start = cursor.partition_index if cursor is not None and name == first else 0
             shown = range(start, len(topic.leaders))[:room]
-            topics.append(_topic(topic, _partitions(cluster_metadata, topic, shown)))
+            operations = request.session.operations(ResourceType.TOPIC, name)
+            topics.append(_topic(topic, _partitions(cluster_metadata, topic, shown), operations))
             room -= len(shown)
             if start + len(shown) < len(topic.leaders):
                 next_cursor = {"topic_name": name, "partition_index": start + len(shown)}
@@ -79,14 +80,14 @@ def _first_names(names: Sequence[str], first: str) -> Generator[None, None, list
     return found
 
 
-def _topic(topic: Topic, partitions: Iterator[dict[str, Any]]) -> dict[str, Any]:
+def _topic(topic: Topic, partitions: Iterator[dict[str, Any]], operations: int) -> dict[str, Any]:
     return {
         "error_code": ErrorCode.NONE,
         "name": topic.name,
         "topic_id": uuid.UUID(bytes=topic.topic_id),
         "is_internal": topic.is_internal,
         "partitions": partitions,
-        "topic_authorized_operations": OPERATIONS[ResourceType.TOPIC],
+        "topic_authorized_operations": operations,
     }
 
 
@@ -107,11 +108,9 @@ def _partitions(cluster_metadata: ClusterMetadata, topic: Topic, numbers: range)
         }
 
 
-def _unknown(name: str) -> dict[str, Any]:
+def _unknown(name: str, operations: int) -> dict[str, Any]:
     is_valid = topic_name_problem(name) is None
-    return _error(
-        name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid else ErrorCode.INVALID_TOPIC_EXCEPTION, OPERATIONS[ResourceType.TOPIC]
-    )
+    return _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid else ErrorCode.INVALID_TOPIC_EXCEPTION, operations)
 
 
 def _error(name: str, error: ErrorCode, operations: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from ottla.broker.cluster.topics import ProducerIds
 from ottla.broker.coordination.transactions import TransactionRouter, known_error
-from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request, Session
 from ottla.protocol.errors import ErrorCode, StorageError
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.security.access import Operation, ResourceType
@@ -22,7 +22,7 @@ def handle(request: Request, *, producer_ids: ProducerIds, transactions: Transac
     transactional_id, session = message.transactional_id, request.session
     if transactional_id is not None and not session.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         _answer(request, ProducerResult(error=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-    elif transactional_id is None and not session.may(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER):
+    elif transactional_id is None and not _may_be_idempotent(session):
         _answer(request, ProducerResult(error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     elif (known_id == -1) != (known_epoch == -1):
         _answer(request, ProducerResult(error=ErrorCode.INVALID_REQUEST))
@@ -42,6 +42,11 @@ def handle(request: Request, *, producer_ids: ProducerIds, transactions: Transac
         transactions.run(transactional_id, command)
 
 
+def _may_be_idempotent(session: Session) -> bool:
+    """With the right for it, or with that to write to some topic (KIP-679)."""
+    return session.may_any(Operation.WRITE, ResourceType.TOPIC) or session.may(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+
+
 def _answer(request: Request, result: Result) -> None:
     assert isinstance(result, ProducerResult)
     values = {"producer_id": result.producer_id, "producer_epoch": result.producer_epoch}
@@ -54,6 +59,6 @@ API = Api(
     handle=handle,
     access=(
         Access(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),
-        Access(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
+        Access(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, or_any=(Operation.WRITE, ResourceType.TOPIC)),
     ),
 )

@@ -29,12 +29,12 @@ def handle(request: Request, *, groups: GroupRouter, scheduler: RequestScheduler
         loop.run(ListGroups(reply_to=groups.expect_reply(take, request), states=states, types=types))
     error = next((result.error for result in results if result.error is not ErrorCode.NONE), ErrorCode.NONE)
     session = request.session
-    sees_all = session.may(Operation.DESCRIBE, ResourceType.CLUSTER)
+    sees_all = session.may(Operation.DESCRIBE, ResourceType.CLUSTER, log_if_denied=False)
     listed = (
         _group(group)
         for result in results
         for group in result.groups
-        if sees_all or session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+        if sees_all or session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, log_if_denied=False)
     )
     scheduler.run(request, request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "error_code": error, "groups": listed}))
 

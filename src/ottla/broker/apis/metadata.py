@@ -20,7 +20,7 @@ from ottla.metadata.records import NO_LEADER
 from ottla.metadata.topics import INTERNAL_TOPICS, Topic, may_be_auto_created, topic_name_problem
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.security.access import OPERATIONS, OPERATIONS_NOT_ASKED_FOR, Operation, ResourceType
+from ottla.security.access import OPERATIONS_NOT_ASKED_FOR, Operation, ResourceType
 
 _FIRST_VERSION_WITH_LISTENER_ERRORS: Final = 6
 _VERSIONS_WITHOUT_TOPIC_IDS_ALONE: Final = (10, 11)
@@ -62,7 +62,7 @@ class Metadata:
             topics = (
                 self._topic(request, topic, reachable)
                 for topic in list(self._cluster_metadata.topics.values())
-                if session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+                if session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, log_if_denied=False)
             )
         elif _is_invalid(request.version, message.topics):
             error, shown_id, controller_id, running = ErrorCode.INVALID_REQUEST, None, -1, []
@@ -78,7 +78,7 @@ class Metadata:
                 "cluster_id": shown_id,
                 "controller_id": controller_id,
                 "topics": topics,
-                "cluster_authorized_operations": OPERATIONS[ResourceType.CLUSTER] if cluster_operations else OPERATIONS_NOT_ASKED_FOR,
+                "cluster_authorized_operations": session.cluster_operations() if cluster_operations else OPERATIONS_NOT_ASKED_FOR,
                 "error_code": error,
             }
         )
@@ -108,7 +108,7 @@ class Metadata:
                 for name in names
                 if name not in self._cluster_metadata.topics and name not in unauthorized and may_be_auto_created(name)
             ]
-            if missing and not session.may(Operation.CREATE, ResourceType.CLUSTER):
+            if missing and not session.may(Operation.CREATE, ResourceType.CLUSTER, log_if_denied=False):
                 unauthorized |= {name for name in missing if not session.may(Operation.CREATE, ResourceType.TOPIC, name)}
                 missing = [name for name in missing if name not in unauthorized]
             refused = (yield from self._cluster_topics.ensure_in_pieces(missing)) if missing else {}
@@ -128,14 +128,16 @@ class Metadata:
                 yield _error(name, error, is_internal=name in INTERNAL_TOPICS)
 
     def _topic(self, request: Request, topic: Topic, reachable: set[int]) -> dict[str, Any]:
-        with_operations = getattr(request.message, "include_topic_authorized_operations", False)
+        operations = OPERATIONS_NOT_ASKED_FOR
+        if getattr(request.message, "include_topic_authorized_operations", False):
+            operations = request.session.operations(ResourceType.TOPIC, topic.name)
         return {
             "error_code": ErrorCode.NONE,
             "name": topic.name,
             "topic_id": uuid.UUID(bytes=topic.topic_id),
             "is_internal": topic.is_internal,
             "partitions": self._partitions(topic, reachable, request.version),
-            "topic_authorized_operations": OPERATIONS[ResourceType.TOPIC] if with_operations else OPERATIONS_NOT_ASKED_FOR,
+            "topic_authorized_operations": operations,
         }
 
     def _partitions(self, topic: Topic, reachable: set[int], version: int) -> Iterator[dict[str, Any]]:

@@ -89,5 +89,5 @@ API = Api(
     versions=range(1, 3),
     handle=handle,
     elements_max=10_000,
-    access=(Access(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, refuse=_refuse),),
+    access=(Access(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, refuse=_refuse, or_cluster=Operation.ALTER),),
 )

@@ -261,8 +261,13 @@ def access_to_configs(operation: Operation, answers: str) -> tuple[Access, ...]:
         place = "resources[].resource_name"
         return Access(operation, kind, place, refuse=_refuse_configs, answers=answers, where=("resource_type", number))
 
-    topics = access(ResourceType.TOPIC, TOPIC_RESOURCE)
-    return topics, access(ResourceType.CLUSTER, BROKER_RESOURCE), access(ResourceType.GROUP, GROUP_RESOURCE)
+    of_cluster = (access(ResourceType.CLUSTER, number) for number in (BROKER_RESOURCE, _BROKER_LOGGER, _CLIENT_METRICS))
+    return access(ResourceType.TOPIC, TOPIC_RESOURCE), *of_cluster, access(ResourceType.GROUP, GROUP_RESOURCE)
+
+
+_BROKER_LOGGER: Final = 8
+_CLIENT_METRICS: Final = 16
+"""Types of resources that have no settings here; whether a client may ask is decided before."""
 
 
 def _refuse_configs(resource: Any, error: ErrorCode) -> dict[str, Any]:

@@ -51,6 +51,7 @@ _TEXT: Final = "text/plain; charset=utf-8"
 _REASONS: Final = {
     200: "OK",
     400: "Bad Request",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     500: "Internal Server Error",
@@ -58,11 +59,20 @@ _REASONS: Final = {
 }
 
 
-class MetricsServer:
-    """Serves `pages` by path until it is closed. Raises OSError when the address cannot be used."""
+_FORBIDDEN: Final = HttpResponse(
+    403,
+    _TEXT,
+    b"The broker has an authorizer: allow User:ANONYMOUS to DESCRIBE the cluster from this host (ottla acls --add --allow-principal"
+    b" User:ANONYMOUS --allow-host ADDRESS --operation Describe --cluster).\n",
+)
 
-    def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
+
+class MetricsServer:
+    """Serves `pages` by path until it is closed, to the addresses that `allows` names. Raises OSError when the address cannot be used."""
+
+    def __init__(self, host: str, port: int, pages: Mapping[str, Page], allows: Callable[[str], bool] = lambda _: True) -> None:
         self._pages = pages
+        self._allows = allows
         self._reading: dict[asyncio.StreamWriter, None] = {}
         self._writing: dict[asyncio.StreamWriter, None] = {}
         self._stop: asyncio.Event | None = None
@@ -111,7 +121,7 @@ class MetricsServer:
                     head = await reader.readuntil(b"\r\n\r\n")
                 self._reading.pop(writer, None)
                 self._writing[writer] = None
-                writer.write(_encoded(*self._answer(head)))
+                writer.write(_encoded(*self._answer(head, writer.get_extra_info("peername")[0])))
                 await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
             log.debug("a client of the metrics left before its response: %s", error)
@@ -128,7 +138,7 @@ class MetricsServer:
             del group[oldest]
             oldest.transport.abort()
 
-    def _answer(self, head: bytes) -> tuple[HttpResponse, bool]:
+    def _answer(self, head: bytes, address: str) -> tuple[HttpResponse, bool]:
         """The response to a request, and whether its body is to be sent."""
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
@@ -140,7 +150,7 @@ class MetricsServer:
         if page is None:
             return HttpResponse(404, _TEXT, f"There is {', '.join(self._pages)} here.\n".encode()), method == b"GET"
         try:
-            return page(), method == b"GET"
+            return page() if self._allows(address) else _FORBIDDEN, method == b"GET"
         except Exception:
             log.exception("%s cannot be made", target)
             return HttpResponse(500, _TEXT, b"The page cannot be made; the broker's log says why.\n"), method == b"GET"

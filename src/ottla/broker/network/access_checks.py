@@ -25,6 +25,8 @@ def checked(api: ServedApi) -> Handler:
             message = request_decoder(request.key, request.version)(request.buffer, request.body_at)
         for access in rights:
             array, is_array, _ = access.at.partition("[]")
+            if access.or_cluster is not None and request.session.may(access.or_cluster, ResourceType.CLUSTER, log_if_denied=False):
+                continue
             if is_array:
                 request.message = _without_refused(request, access, array)
             elif not request.session.may(access.operation, access.resource, getattr(message, access.at) if access.at else CLUSTER_NAME):
@@ -40,8 +42,6 @@ def _without_refused(request: Request, access: Access, array: str) -> Any:
     """The request's message with those items that the client may use; the response is completed with the others."""
     assert access.refuse is not None
     session, field = request.session, access.at.partition("[].")[2]
-    if access.or_cluster is not None and session.may(access.or_cluster, ResourceType.CLUSTER):
-        return request.message
     may: dict[str, bool] = {}
     allowed: list[Any] = []
     refused: list[Any] = []

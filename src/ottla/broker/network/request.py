@@ -103,6 +103,10 @@ class Session:
         """What the client may do with a resource, as a bit field."""
         return OPERATIONS[kind] if self.authorizer is None else self.authorizer.authorized_operations(self, Resource(kind, name))
 
+    def cluster_operations(self) -> int:
+        """What the client may do with the cluster; nothing, unless it may describe it."""
+        return self.operations(ResourceType.CLUSTER) if self.may(Operation.DESCRIBE, ResourceType.CLUSTER) else 0
+
 
 def java_address(address: str) -> str:
     """An address as Java prints an InetAddress, which is how Kafka shows a member's host: `/127.0.0.1`, `/0:0:0:0:0:0:0:1`."""
@@ -226,7 +230,8 @@ class Access:
     for an array of names. `refuse` says how a request is answered that has not this right: for a field, and for the cluster, it answers the
     request; for items, which `dispatch.checked` takes out of the request, it gives the response's item, for the array `answers`. Without
     it, the handler itself asks `Session.may`: hot APIs, those that also show what is not named, and those whose names must be looked up.
-    `where` limits items to those with a value in a field; `or_cluster` is an operation on the cluster that will do as well.
+    `where` limits items to those with a value in a field; `or_cluster` is an operation on the cluster that will do as well, `or_any` one on
+    whatever resource of a type.
     """
 
     operation: Operation
@@ -236,6 +241,7 @@ class Access:
     answers: str = ""
     where: tuple[str, int] | None = None
     or_cluster: Operation | None = None
+    or_any: tuple[Operation, ResourceType] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 Values come as for `messages.response_encoder`: nested mappings with the fields of all versions. An array may be any iterable, also a
 generator; then the response is never in memory as objects, only as bytes. Such an iterable may give None for a piece of work without an
-item. Tagged fields are left out: none of these responses has one that is not its default. Tests hold it to kio's bytes.
+item. Of tagged fields, those of fixed size are written: none of these responses has another one that is not its default. Tests hold it to
+kio's bytes.
 """
 
 import dataclasses
@@ -97,7 +98,7 @@ def _writer(key: int, version: int) -> _WriteInPieces:
 def _structure(entity: type[Any]) -> tuple[_Write, None] | tuple[None, _WriteInPieces]:
     """How a structure is written: at once, or in pieces if it has arrays of structures."""
     fields = [field for field in dataclasses.fields(entity) if "tag" not in field.metadata]
-    end = b"\0" if entity.__flexible__ else b""
+    end = _end(entity)
     steps: list[tuple[_Write | None, _WriteInPieces | None]] = []
     fixed: list[dataclasses.Field[Any]] = []
     for field in fields:
@@ -116,7 +117,7 @@ def _structure(entity: type[Any]) -> tuple[_Write, None] | tuple[None, _WriteInP
         def write_at_once(out: _Out, values: Values) -> None:
             for write in writes:
                 write(out, values)
-            out.data += end
+            out.data += end(values)
 
         return write_at_once, None
 
@@ -126,9 +127,25 @@ def _structure(entity: type[Any]) -> tuple[_Write, None] | tuple[None, _WriteInP
                 write(out, values)
             elif in_pieces is not None:
                 yield from in_pieces(out, values)
-        out.data += end
+        out.data += end(values)
 
     return None, write_in_pieces
+
+
+def _end(entity: type[Any]) -> Callable[[Values], bytes]:
+    """The tagged fields at the end of a structure; those of fixed size that differ from their default are written."""
+    if not entity.__flexible__:
+        return lambda _: b""
+    tagged = [field for field in dataclasses.fields(entity) if "tag" in field.metadata and _is_fixed(field)]
+    if not tagged:
+        return lambda _: b"\0"
+    packs = [(field.metadata["tag"], field.name, struct.Struct(">" + _CODES[field.metadata["kafka_type"]]).pack) for field in tagged]
+
+    def end(values: Values) -> bytes:
+        found = [(tag, pack(values[name])) for tag, name, pack in packs if values.get(name)]
+        return bytes((len(found),)) + b"".join(bytes((tag, len(data))) + data for tag, data in found)
+
+    return end
 
 
 def _is_fixed(field: "dataclasses.Field[Any]") -> bool:

@@ -315,3 +315,16 @@ def test_a_broker_in_this_process_serves_them() -> None:
         assert silent.metrics_url is None
     with pytest.raises(ConfigError):
         Broker(metrics="9308")
+
+
+def test_who_is_not_allowed_reads_no_page() -> None:
+    asked: list[str] = []
+    server = MetricsServer(
+        "127.0.0.1", 0, {"/metrics": lambda: HttpResponse(200, "text/plain", b"up 1\n")}, lambda at: bool(asked.append(at))
+    )
+    try:
+        status, _, body = get(server, "/metrics")
+    finally:
+        server.close()
+    assert (status, asked) == (403, ["127.0.0.1"])
+    assert b"User:ANONYMOUS" in body
