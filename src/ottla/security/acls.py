@@ -102,7 +102,7 @@ SUPER_USER: Final = Decision(True, "SuperUser")
 DEFAULT_ALLOW: Final = Decision(True, "DefaultAllow")
 DEFAULT_DENY: Final = Decision(False, "DefaultDeny")
 
-_IMPLYING: Final = {
+IMPLYING: Final = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
@@ -204,7 +204,7 @@ class StandardAuthorizer:
             return SUPER_USER
         allowing: Acl | None = None
         has_acls = False
-        asked, granting = (operation, Operation.ALL), (operation, Operation.ALL, *_IMPLYING.get(operation, ()))
+        asked, granting = (operation, Operation.ALL), (operation, Operation.ALL, *IMPLYING.get(operation, ()))
         for by_principal in self._index.about(kind, name):
             has_acls = True
             for acl in (*by_principal.get(principal, ()), *by_principal.get(ANY_USER, ())):

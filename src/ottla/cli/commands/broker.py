@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -47,6 +48,7 @@ SWITCH_INTERVAL_S = 0.0005
 )
 @click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics (Prometheus) and /health there; port 0 takes any free one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
+@click.option("--audit-log", metavar="FILE", help="Write there what the authorizer decides, what it allows too (`ottla docs acls`).")
 @click.option("-v", "--verbose", is_flag=True, help="Log INFO messages, not only warnings and errors.")
 def command(
     listen: str | None,
@@ -55,6 +57,7 @@ def command(
     brokers: int,
     metrics: str | None,
     as_json: bool,
+    audit_log: str | None,
     verbose: bool,
 ) -> None:
     """Run one or several Kafka brokers in this process.
@@ -71,11 +74,23 @@ def command(
         handler = QueuedHandler()
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(handlers=[handler], level=level, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
+    if audit_log is not None:
+        _write_audit_lines(audit_log)
     try:
         _serve(listen, data, config, brokers, metrics, as_json=as_json)
     finally:
         logging.getLogger().removeHandler(handler)
         handler.close()
+
+
+def _write_audit_lines(path: str) -> None:
+    with _failures(AT_START):
+        Path(path).touch(mode=0o600)  # names of clients and topics are not for everybody
+        lines = logging.FileHandler(path, encoding="utf-8")
+    lines.setFormatter(logging.Formatter("[%(asctime)s] %(levelname)s %(message)s (%(name)s)"))
+    audit = logging.getLogger("kafka.authorizer.logger")
+    audit.addHandler(lines)
+    audit.setLevel(logging.DEBUG)
 
 
 @contextmanager

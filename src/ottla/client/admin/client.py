@@ -30,6 +30,7 @@ from ottla.client.brokers import Brokers, Connect
 from ottla.client.network.connector import connect
 from ottla.client.settings import ClientSettings
 from ottla.protocol.model import TopicPartition
+from ottla.security.acls import Acl, AclFilter
 
 TIMEOUT_MS: Final = 30_000
 """The timeout of kafka-consumer-groups 4.3."""
@@ -202,6 +203,24 @@ class AdminClient:
         from ottla.client.admin import transactions
 
         return transactions.force_terminate_transaction(self._brokers, transactional_id)
+
+    def describe_acls(self, wanted: AclFilter) -> list[Acl] | Failure:
+        """The ACLs that a filter means, sorted, or why they are not shown."""
+        from ottla.client.admin import acls
+
+        return acls.describe_acls(self._brokers, wanted)
+
+    def create_acls(self, entries: Sequence[Acl]) -> list[Failure | None]:
+        """Create ACLs; for each, None, or why it was refused."""
+        from ottla.client.admin import acls
+
+        return acls.create_acls(self._brokers, entries)
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> list[Failure | None]:
+        """Delete the ACLs that filters mean; for each filter, None, or why it was refused."""
+        from ottla.client.admin import acls
+
+        return acls.delete_acls(self._brokers, filters)
 
     def broker(self, broker_id: int) -> BrokerEndpoint:
         """A broker of the cluster and its address."""
