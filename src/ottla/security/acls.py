@@ -15,7 +15,10 @@ WILDCARD: Final = "*"
 """As a literal name, every resource of a type; as a host, every host."""
 ANY_USER: Final = "User:*"
 CACHED_MAX: Final = 50_000
-"""Decisions that are remembered, of some 300 bytes each; when there are more, all are forgotten."""
+"""Decisions that are remembered; when there are more, all are forgotten."""
+CACHED_NAME_CHARACTERS_MAX: Final = 255
+"""Decisions about longer names, which clients choose (a group's may have 32,767 bytes), are not remembered: a remembered one takes some
+300 bytes, and 1 kB at most."""
 _MADE_UP_NAME: Final = "hardcode"
 """The name with which Kafka asks whether everything of a type is allowed."""
 
@@ -195,6 +198,8 @@ class StandardAuthorizer:
         """Whether a principal at a host (as Java prints addresses) may do something with one resource."""
         if self._version != self._index.version:
             self._forget()
+        if len(name) > CACHED_NAME_CHARACTERS_MAX:
+            return self._decide(principal, host, operation, kind, name)
         key = (principal, host, operation, kind, name)
         decision = self._decisions.get(key)
         return self._remember(key, self._decide(*key)) if decision is None else decision

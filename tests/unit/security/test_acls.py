@@ -1,5 +1,7 @@
 """What ACLs decide: the cases of Kafka's AuthorizerTest and StandardAuthorizerTest, and any ACLs against a plain reading of the rules."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -260,3 +262,15 @@ def test_any_acls_decide_as_the_rules_say(acls: set[Acl], removed: set[Acl], dat
         decided: Decision = made.decide(principal, HOST, operation, kind, what)
         assert decided.is_allowed is plainly(acls - removed, principal, operation, kind, what)
         assert isinstance(decided.rule, str) or decided.rule in acls - removed
+
+
+def test_names_that_clients_choose_fill_no_memory() -> None:
+    deciding = authorizer("allow alice read orders", kind=GROUP)
+    tracemalloc.start()
+    try:
+        for number in range(500):
+            assert not deciding.decide("User:alice", HOST, READ, GROUP, f"{number}" * 10_000).is_allowed
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 100_000

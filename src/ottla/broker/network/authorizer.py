@@ -1,7 +1,8 @@
 """What the sessions of a broker may do, by the cluster's ACLs, and the audit lines about it, as Kafka's StandardAuthorizer writes them.
 
 Lines go to the logger `kafka.authorizer.logger`: denied at INFO, allowed at DEBUG. The same decision for the same API is written once in
-ten seconds, and there are at most 10,000 lines in that time, since a client chooses the names in them.
+ten seconds, and there are at most 10,000 lines in that time, since a client chooses the names in them; of a name, 255 characters are
+written.
 """
 
 import logging
@@ -18,6 +19,7 @@ log = logging.getLogger("kafka.authorizer.logger")
 
 REPEATED_AFTER_S: Final = 10.0
 LINES_MAX: Final = 10_000
+NAME_CHARACTERS_MAX: Final = 255
 
 
 class AclAuthorizer:
@@ -27,7 +29,7 @@ class AclAuthorizer:
         self._decisions = decisions
         self._clock_s = clock_s
         self._since_s = float("-inf")
-        self._written: set[tuple[str, str, Operation, Resource, int, bool]] = set()
+        self._written: set[tuple[str, str, Operation, ResourceType, str, int, bool]] = set()
 
     def authorize(self, session: Session, operation: Operation, resource: Resource, *, log_if_denied: bool = True) -> bool:
         """Whether the session's principal may do this."""
@@ -50,7 +52,8 @@ class AclAuthorizer:
         if now_s - self._since_s >= REPEATED_AFTER_S:
             self._written.clear()
             self._since_s = now_s
-        key = (principal, session.host, operation, resource, session.api_key, decision.is_allowed)
+        name = resource.name[:NAME_CHARACTERS_MAX]
+        key = (principal, session.host, operation, resource.type, name, session.api_key, decision.is_allowed)
         if key in self._written or len(self._written) >= LINES_MAX:
             return
         self._written.add(key)
@@ -63,7 +66,7 @@ class AclAuthorizer:
             operation.name,
             session.host,
             _TYPE_NAMES[resource.type],
-            printable(resource.name),
+            printable(name),
             _API_NAMES.get(session.api_key, str(session.api_key)),
             printable(str(decision)),
         )
