@@ -22,13 +22,13 @@ METRICS = {
     "attacks": 2,
     "diagnosis_logs": 4,
     "assignors": 24,
-    "consumer": 15,
+    "consumer": 6,
 }
 ONE_CELL = {
     "throughput": ["--only", "1,000 B, lz4, 3 p"],
     "wire": ["--only", "100 B, zstd, 3 p"],
     "attacks": ["--only", "CreateTopics"],
-    "consumer": ["--only", "100 B, lz4"],
+    "consumer": ["--only", "e, 100 B, lz4"],
 }
 
 
