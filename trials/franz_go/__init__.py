@@ -1,0 +1,1 @@
+"""Programs of franz-go, Go's client."""
