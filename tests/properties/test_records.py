@@ -11,7 +11,18 @@ from kio.records.readers import read_batch as read_batch_by_kio
 
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Header, Record
-from ottla.protocol.records.batch import HEADER_BYTES, BatchHeader, decode_batch, encode_batch, read_header, seal, split_batches
+from ottla.protocol.records.batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    decode_batch,
+    encode_batch,
+    encode_records,
+    only_record,
+    read_header,
+    read_record,
+    seal,
+    split_batches,
+)
 from ottla.protocol.records.compression import Codec, compress, decompress
 
 INT64_MAX = (1 << 63) - 1
@@ -157,3 +168,19 @@ def test_any_change_to_compressed_bytes(codec: Codec, plain: bytes, data: st.Dat
 def test_any_compressed_bytes(codec: Codec, data: bytes) -> None:
     with suppress(PeerError):
         assert len(decompress(codec, data, output_bytes_max=1 << 16)) <= 1 << 16
+
+
+@given(st.binary(max_size=300), st.binary(max_size=9_000), st.lists(st.tuples(st.integers(0, 20), st.integers(0, 255)), max_size=2))
+@example(b"k" * 63, b"v" * 64, [])
+@example(b"", b"v" * 8_191, [])
+def test_an_only_record_is_what_the_reader_of_records_reads(key: bytes, value: bytes, changes: list[tuple[int, int]]) -> None:
+    """Or is left to it: with bytes that are wrong, or a value of more than 8 kB."""
+    section = encode_records([Record(0, 0, key, value)], base_offset=0, base_timestamp_ms=0)
+    for at, byte in changes:
+        section[min(at, len(section) - 1)] = byte
+    found = only_record(b"before" + section, 6, 6 + len(section))
+    if not changes:
+        assert (found is None) == (len(value) > 8_000 and len(value) + len(key) > 8_180)
+    if found is not None:
+        record, end = read_record(bytes(section), 0, 0, 0, 0)
+        assert (record.key, record.value, end) == (*found, len(section))

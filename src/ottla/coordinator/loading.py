@@ -9,18 +9,22 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
+from crc32c import crc32c
+
 from ottla.log.log_reading import LogReading, damaged
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
     CONTROL_BIT,
     HEADER_BYTES,
     TRANSACTIONAL_BIT,
     BatchHeader,
-    crc_is_valid,
     decode_batch,
     iter_batch,
+    only_record,
     read_header,
     split_batches,
 )
@@ -114,11 +118,20 @@ class RecordReducer(ABC, Generic[LoadedT]):
         assert isinstance(scanned, CheckedBatches), "scanned batches belong to the backend that scanned them"
         for position, header in scanned.batches:
             if position not in skipped and header.last_offset >= from_offset:
-                for offset, _, key, value, _ in iter_batch(scanned.buffer, position, verify_crc=False):
+                only = None
+                if header.record_count == 1 and not header.attributes & CODEC_MASK:
+                    only = only_record(scanned.buffer, position + HEADER_BYTES, position + header.size_bytes)
+                records = ((header.base_offset, *only),) if only is not None else _records(scanned.buffer, position)
+                for offset, key, value in records:
                     try:
                         self._apply_record(key, value)
                     except PeerError as error:
                         self.problems.append(skipped_record(offset, error))
+
+
+def _records(buffer: Buffer, position: int) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+    for offset, _, key, value, _ in iter_batch(buffer, position, verify_crc=False):
+        yield offset, key, value
 
 
 class CheckedBatches:
@@ -139,12 +152,13 @@ class CheckedBatches:
 
 
 def _valid_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    for position, header in split_batches(buffer):
-        if header.last_offset > _OFFSET_MAX:
-            raise PeerError("a batch header with an impossible length, offset or count")
-        if not crc_is_valid(buffer, position, header.size_bytes):
-            raise PeerError(f"the batch at offset {header.base_offset} does not match its checksum")
-        yield position, header
+    with memoryview(buffer) as view:
+        for position, header in split_batches(buffer):
+            if header.base_offset + header.last_offset_delta > _OFFSET_MAX:
+                raise PeerError("a batch header with an impossible length, offset or count")
+            if crc32c(view[position + ATTRIBUTES_AT : position + header.size_bytes]) != header.crc:
+                raise PeerError(f"the batch at offset {header.base_offset} does not match its checksum")
+            yield position, header
 
 
 def load(log: PartitionLog, make_reducer: ReducerFactory[LoadedT]) -> Loaded[LoadedT]:

@@ -5,6 +5,7 @@ outcome is decided by a record (Prepare*) and its client answered; the event `Ma
 `CompleteTransaction` comes. Meanwhile every other request of the id gets CONCURRENT_TRANSACTIONS.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
@@ -43,11 +44,15 @@ from ottla.transactions.open_transactions import OpenTransactions
 from ottla.transactions.records import (
     NO_EPOCH,
     NO_PRODUCER_ID,
+    STATUS_AT,
+    Stored,
     TransactionRecord,
     TransactionReducer,
     encode_records,
     grouped,
     partitions_of,
+    state_of,
+    value_of,
 )
 from ottla.transactions.states import ENDED, FIRST_VERSION, MAY_COME_FROM, PREPARED, SECOND_VERSION, Ending, State
 
@@ -89,19 +94,30 @@ class TransactionSettings:
         )
 
 
-@dataclass(slots=True)
 class Transaction:
-    """One transactional id as the log has it."""
+    """One transactional id as the log has it.
 
-    transactional_id: str
-    value: TransactionValue
-    last_epoch: int = NO_EPOCH
-    """The epoch before the latest bump, by which a repeated request is known; -1 after loading."""
+    `last_epoch`: the epoch before the latest bump, by which a repeated request is known; -1 after loading.
+    """
+
+    __slots__ = ("last_epoch", "stored", "transactional_id")
+
+    def __init__(self, transactional_id: str, stored: Stored, last_epoch: int = NO_EPOCH) -> None:
+        self.transactional_id = transactional_id
+        self.stored = stored
+        self.last_epoch = last_epoch
+
+    @property
+    def value(self) -> TransactionValue:
+        """Its producer, state and partitions."""
+        if isinstance(self.stored, bytes):
+            self.stored = value_of(self.stored)
+        return self.stored
 
     @property
     def state(self) -> State:
         """Its state."""
-        return State(self.value.transaction_status)
+        return state_of(self.stored)
 
 
 class TransactionsState:
@@ -129,19 +145,18 @@ class TransactionsState:
         self.is_sweeping = False
         self.unchecked = []
 
-    def count(self, transactional_id: str, before: TransactionValue | None, after: TransactionValue | None) -> None:
+    def count(self, transactional_id: str, before: State | None, after: Stored | None) -> None:
         """An id has another value; None: it is not known."""
-        old = None if before is None else State(before.transaction_status)
-        new = None if after is None else State(after.transaction_status)
-        if old is new:
+        new = None if after is None else state_of(after)
+        if before is new:
             return
-        if old is not None:
-            self.counts[old] -= 1
-            if old is State.ONGOING:
+        if before is not None:
+            self.counts[before] -= 1
+            if before is State.ONGOING:
                 self.opened.end(transactional_id)
-        if after is not None and new is not None:
+        if new is not None:
             self.counts[new] += 1
-            if new is State.ONGOING:
+            if isinstance(after, TransactionValue) and new is State.ONGOING:
                 start_ms, timeout_ms = after.transaction_start_timestamp_ms, after.transaction_timeout_ms
                 self.opened.begin(transactional_id, start_ms=start_ms, timeout_ms=timeout_ms)
 
@@ -149,7 +164,7 @@ class TransactionsState:
 _Context = Context[TransactionsState, TransactionRecord, Result, MarkersDue]
 
 
-class TransactionCoordinator(Coordinator[Command, TransactionRecord, Result, MarkersDue, dict[str, TransactionValue]]):
+class TransactionCoordinator(Coordinator[Command, TransactionRecord, Result, MarkersDue, dict[str, Stored]]):
     """Coordinates the transactional ids that belong to `partition`."""
 
     kind = "transaction"
@@ -390,9 +405,12 @@ class TransactionCoordinator(Coordinator[Command, TransactionRecord, Result, Mar
     def periodic_delay_ms(self) -> int:
         return 0 if self.state.is_sweeping else self.state.settings.abort_interval_ms
 
-    def restore(self, loaded: dict[str, TransactionValue]) -> None:
-        self.state.transactions = {name: Transaction(name, value) for name, value in loaded.items()}
-        for name, value in sorted(loaded.items(), key=lambda item: item[1].transaction_start_timestamp_ms):
+    def restore(self, loaded: dict[str, Stored]) -> None:
+        self.state.transactions = {name: Transaction(name, stored) for name, stored in loaded.items()}
+        opened = {name: value for name, value in loaded.items() if isinstance(value, TransactionValue)}
+        for status, count in Counter(stored[STATUS_AT] for stored in loaded.values() if isinstance(stored, bytes)).items():
+            self.state.counts[State(status)] += count
+        for name, value in sorted(opened.items(), key=lambda item: item[1].transaction_start_timestamp_ms):
             self.state.count(name, None, value)
 
     def _decide(self, command: Command, now_ms: int, timer_ms: int) -> TransactionEffects:
@@ -412,7 +430,7 @@ class TransactionCoordinator(Coordinator[Command, TransactionRecord, Result, Mar
     def _replay(self, record: TransactionRecord) -> None:
         transactions = self.state.transactions
         found = transactions.get(record.transactional_id)
-        self.state.count(record.transactional_id, None if found is None else found.value, record.value)
+        self.state.count(record.transactional_id, None if found is None else found.state, record.value)
         if record.value is None:
             transactions.pop(record.transactional_id, None)
         elif found is None:
@@ -420,7 +438,7 @@ class TransactionCoordinator(Coordinator[Command, TransactionRecord, Result, Mar
         else:
             new = State(record.value.transaction_status)
             assert found.state in MAY_COME_FROM[new], f"{record.transactional_id} is {found.state.shown} and may not become {new.shown}"
-            found.value, found.last_epoch = record.value, record.last_epoch
+            found.stored, found.last_epoch = record.value, record.last_epoch
 
     def _fire(self, timer: Timer, now_ms: int, timer_ms: int) -> TransactionEffects:
         assert timer.kind == _EXPIRY

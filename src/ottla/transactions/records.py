@@ -1,20 +1,35 @@
 """The records of `__transaction_state`: one by transactional id, with its producer and its transaction; no value: the id is forgotten."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ottla.coordinator.loading import Loaded, RecordReducer
 from ottla.protocol.coordinator_records import TRANSACTION_TOPIC_TYPES, TransactionKey, TransactionPartitions, TransactionValue
+from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record, TopicPartition
 from ottla.protocol.record_codec import UnknownRecord, decode_record
 from ottla.protocol.records import batch
+from ottla.protocol.wire.primitives import Reader
+from ottla.transactions.states import State
 
 NO_EPOCH: Final = -1
 NO_PRODUCER_ID: Final = -1
 _TYPE: Final = 0
 _VALUE_VERSION: Final = 1
 """Written with `transaction.version` 1 and later: the flexible one, with the fields of KIP-890."""
+Stored = TransactionValue | bytes
+"""A value, or the bytes of one that has no partitions and is sound (`_ENDED`)."""
+STATUS_AT: Final = 16
+"""Where the state lies in the bytes of a value, of any version."""
+_PLAIN_KEY: Final = re.compile(rb"\x00\x00.{2,}", re.DOTALL).fullmatch
+_ENDED: Final = re.compile(
+    # version 1, producer id, epoch and timeout; Empty or Complete*; no partitions; two timestamps; previous producer and client's version
+    rb"\x00\x01.{14}[\x00\x04\x05][\x00\x01].{16}"
+    rb"(?:\x00|\x01\x00\x08.{8}|\x01\x02\x02.{2}|\x02\x00\x08.{8}\x02\x02.{2})",
+    re.DOTALL,
+).fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +45,19 @@ class TransactionRecord:
     last_epoch: int = NO_EPOCH
 
 
+def value_of(stored: Stored) -> TransactionValue:
+    """The value, decoded."""
+    if not isinstance(stored, bytes):
+        return stored
+    value: TransactionValue = TRANSACTION_TOPIC_TYPES[_TYPE].value.decode(Reader(stored[2:]), int.from_bytes(stored[:2]))
+    return value
+
+
+def state_of(stored: Stored) -> State:
+    """The state, without decoding anything."""
+    return State(stored[STATUS_AT] if isinstance(stored, bytes) else stored.transaction_status)
+
+
 def encode_records(records: Sequence[TransactionRecord], first: int) -> bytes:
     """The records of a batch, the first of them number `first`."""
     record_type = TRANSACTION_TOPIC_TYPES[_TYPE]
@@ -41,14 +69,23 @@ def encode_records(records: Sequence[TransactionRecord], first: int) -> bytes:
     return bytes(batch.encode_records(framed, base_offset=0, base_timestamp_ms=0))
 
 
-class TransactionReducer(RecordReducer[dict[str, TransactionValue]]):
-    """Replays a log: the last record of an id wins."""
+class TransactionReducer(RecordReducer[dict[str, Stored]]):
+    """Replays a log: the last record of an id wins.
+
+    Of ids without a transaction, which are nearly all, the values stay bytes: each is decoded when something asks for its id.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._values: dict[str, TransactionValue] = {}
+        self._values: dict[str, Stored] = {}
 
     def _apply_record(self, key: bytes | None, value: bytes | None) -> None:
+        if key is not None and value is not None and _PLAIN_KEY(key) and _ENDED(value) and int.from_bytes(key[2:4]) == len(key) - 4:
+            try:
+                self._values[key[4:].decode()] = value
+            except UnicodeDecodeError as error:
+                raise PeerError(f"a transactional id that is no UTF-8: {error}") from error
+            return
         record = decode_record(TRANSACTION_TOPIC_TYPES, key, value)
         if isinstance(record, UnknownRecord):
             self.unknown += 1
@@ -57,7 +94,7 @@ class TransactionReducer(RecordReducer[dict[str, TransactionValue]]):
         else:
             self._values[record.key.transactional_id] = record.value
 
-    def finish(self) -> Loaded[dict[str, TransactionValue]]:
+    def finish(self) -> Loaded[dict[str, Stored]]:
         return Loaded(self._values, self.unknown, tuple(self.problems))
 
 

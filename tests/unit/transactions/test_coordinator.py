@@ -1,6 +1,7 @@
 """The transaction coordinator without I/O: epochs, producers, timeouts, loading."""
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from ottla.coordinator.coordinator import AppendFailed, FinishLoading, Resign
 from ottla.coordinator.loading import CheckedBatches
 from ottla.metadata.topics import TRANSACTION_STATE
+from ottla.protocol.coordinator_records import TRANSACTION_TOPIC_TYPES, TransactionKey, TransactionValue
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import Record, TopicPartition
 from ottla.protocol.records import batch as batch_of_records
@@ -28,8 +30,8 @@ from ottla.transactions.commands import (
 )
 from ottla.transactions.coordinator import EXHAUSTED_EPOCH, TransactionCoordinator, TransactionSettings
 from ottla.transactions.open_transactions import NEVER_MS
-from ottla.transactions.records import TransactionRecord, TransactionReducer, encode_records
-from ottla.transactions.states import State
+from ottla.transactions.records import TransactionRecord, TransactionReducer, encode_records, grouped, state_of, value_of
+from ottla.transactions.states import ENDED, State
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 HOUR_MS = 3_600_000
@@ -598,3 +600,54 @@ def test_records_of_other_types_are_counted() -> None:
     reducer.apply(CheckedBatches(batch), skipped=frozenset(), from_offset=0)
     loaded = reducer.finish()
     assert (loaded.replayed, loaded.unknown, loaded.problems) == ({}, 1, ())
+
+
+def loaded_from(*records: Record) -> Any:
+    """What a log of these records replays to, each in a batch of its own."""
+    reducer = TransactionReducer()
+    for record in records:
+        framed = batch_of_records.encode_records([record], base_offset=0, base_timestamp_ms=0)
+        batch, _ = frame_batch(bytes(framed), 1, timestamp_ms=0)
+        reducer.apply(CheckedBatches(batch), skipped=frozenset(), from_offset=0)
+    return reducer.finish()
+
+
+@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("previous_id", [-1, 6])
+@pytest.mark.parametrize("version", [0, 2])
+def test_values_that_stay_bytes_until_they_are_read(state: State, previous_id: int, version: int) -> None:
+    value = TransactionValue(
+        producer_id=7,
+        previous_producer_id=previous_id,
+        producer_epoch=5,
+        transaction_timeout_ms=60_000,
+        transaction_status=state,
+        transaction_partitions=None if state is State.EMPTY else () if state in ENDED else grouped([A]),
+        transaction_last_update_timestamp_ms=1_700_000_000_000,
+        transaction_start_timestamp_ms=-1,
+        client_transaction_version=version,
+    )
+    stored_as = TRANSACTION_TOPIC_TYPES[0]
+    key = stored_as.encode_key(0, TransactionKey(transactional_id="y"))
+    for value_version in (0, 1) if version == 0 and previous_id == -1 else (1,):
+        stored = loaded_from(Record(0, 0, key, stored_as.encode_value(value, value_version))).replayed["y"]
+        assert isinstance(stored, bytes) == (state in ENDED and value_version == 1)
+        assert (value_of(stored), state_of(stored)) == (value, state)
+
+
+def test_records_without_meaning_leave_the_value_before_them() -> None:
+    shell = Shell()
+    shell.init("x")
+    sound = Record(0, 0, *next(decode_batch_of(shell)))
+    damaged = [sound._replace(value=sound.value[:-1]), sound._replace(key=sound.key[:-1] + b"\xff"), sound._replace(key=sound.key + b"z")]
+    found = loaded_from(sound, *damaged)
+    assert list(found.replayed) == ["x"]
+    assert len(found.problems) >= 2
+
+
+def decode_batch_of(shell: Shell) -> Iterator[tuple[bytes, bytes]]:
+    batch, _ = frame_batch(encode_records(shell.records, 0), len(shell.records), timestamp_ms=0)
+    for record in batch_of_records.decode_batch(batch):
+        assert record.key is not None
+        assert record.value is not None
+        yield record.key, record.value

@@ -91,6 +91,32 @@ def iter_records(
         raise bytes_left(len(section) - at)
 
 
+def only_record(section: bytes | bytearray | memoryview, at: int, end: int) -> tuple[bytes, bytes] | None:
+    """Key and value of the one record that fills `section[at:end]`, where it is as coordinators write them: both there, less than 8 kB,
+    no headers, offset and timestamp of its batch. None: `read_record` reads it, or says what is wrong with it. A third of its time.
+    """
+    try:
+        length, at = _short_length(section, at)
+        if length != end - at or section[at + 1] or section[at + 2]:
+            return None
+        key_length, key_at = _short_length(section, at + 3)
+        length, at = _short_length(section, key_at + key_length)
+        if key_length < 0 or length < 0 or at + length + 1 != end or section[end - 1]:
+            return None
+    except IndexError:
+        return None
+    return bytes(section[key_at : key_at + key_length]), bytes(section[at : at + length])
+
+
+def _short_length(section: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:
+    """A length of one or two bytes, and where it ends; -1 for others."""
+    first = section[at]
+    if first < 0x80:
+        return (-1 if first & 1 else first >> 1), at + 1
+    second = section[at + 1]
+    return (-1 if first & 1 or second >= 0x80 else (first & 0x7F) >> 1 | second << 6), at + 2
+
+
 def bytes_left(count: int) -> PeerError:
     """The error for a section with so many bytes left when all records were read."""
     return PeerError(f"{count} bytes follow the last record of a batch")
