@@ -31,6 +31,8 @@ ATTACKS: Mapping[str, Callable[[Target], int]] = {
     "100,000 refused heartbeats by 20 connections": hostile_clients.refused_heartbeats,
     "50,000 pipelined requests by 20 connections": hostile_clients.pipelined_requests,
     "50,000 transactional ids and their zombies": hostile_clients.transactional_ids,
+    "200,000 transactional ids, listed by 20 connections": hostile_clients.many_transactional_ids,
+    "refused transactional requests of nine kinds, and of 50,000 producers": hostile_clients.wrong_transactions,
     "15,000 topics created by Metadata": hostile_clients.creation_by_metadata,
     "20 x 10,000 partitions in CreateTopics": hostile_clients.creation_of_many_partitions,
     "10,000 unused partitions in four APIs": hostile_clients.use_of_many_partitions,

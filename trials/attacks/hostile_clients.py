@@ -2,8 +2,10 @@
 
 import os
 import socket
+import struct
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from functools import cache
 from typing import Any
@@ -190,6 +192,67 @@ def transactional_ids(target: Target) -> int:
         )
     ]
     return target.send(frames)
+
+
+def many_transactional_ids(target: Target) -> int:
+    """200,000 transactional ids, which are listed then by 20 connections."""
+    with target.client() as client:
+        client.call(ApiKey.FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["x"])
+    frames = []
+    for _ in range(target.count(200_000)):
+        name = target.name("many").encode()
+        payload = struct.pack(f">hhihh{len(name)}si", ApiKey.INIT_PRODUCER_ID, 0, 0, -1, len(name), name, 60_000)
+        frames.append(len(payload).to_bytes(4) + payload)
+    sent = target.send(frames)
+    listing = target.frame(ApiKey.LIST_TRANSACTIONS, 2, state_filters=[], producer_id_filters=[], duration_filter=-1)
+    return sent + target.send([listing], connections=target.count(20))
+
+
+def wrong_transactions(target: Target) -> int:
+    """20,000 requests of each kind that is refused: timeouts above the maximum, unknown ids, wrong epochs, missing partitions; and batches
+    of 50,000 producers that are in no transaction.
+    """
+    topic, name = target.topic("transactional", 1), target.name("transactional")
+    with target.client() as client:
+        asked = {"transactional_id": name, "transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+        deadline = time.monotonic() + 60
+        while (answer := client.call(ApiKey.INIT_PRODUCER_ID, 4, **asked)).error_code and time.monotonic() < deadline:
+            client.call(ApiKey.FIND_COORDINATOR, 4, key_type=1, coordinator_keys=[name])
+            time.sleep(0.1)
+    known = {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
+    stale = {**known, "producer_epoch": 99}
+    here, missing = ([{"name": topic, "partitions": [number]}] for number in (0, 99))
+    offset = {"partition_index": 0, "committed_offset": 1}
+    refused = [
+        (ApiKey.INIT_PRODUCER_ID, 4, {"transactional_id": name, "transaction_timeout": 1 << 30, "producer_id": -1, "producer_epoch": -1}),
+        (ApiKey.INIT_PRODUCER_ID, 4, {"transactional_id": name, "transaction_timeout": 1_000, "producer_id": 1 << 40, "producer_epoch": 1}),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, 3, {"v3_and_below_transactional_id": "unknown", **_v3(known), "v3_and_below_topics": here}),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, 3, {"v3_and_below_transactional_id": name, **_v3(stale), "v3_and_below_topics": here}),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, 3, {"v3_and_below_transactional_id": name, **_v3(known), "v3_and_below_topics": missing}),
+        (ApiKey.ADD_OFFSETS_TO_TXN, 3, {"transactional_id": name, **stale, "group_id": "g"}),
+        (
+            ApiKey.TXN_OFFSET_COMMIT,
+            5,
+            {"transactional_id": name, **stale, "group_id": "g", "topics": [{"name": topic, "partitions": [offset]}]},
+        ),
+        (ApiKey.END_TXN, 5, {"transactional_id": "unknown", **known, "committed": True}),
+        (ApiKey.END_TXN, 5, {"transactional_id": name, **stale, "committed": True}),
+    ]
+    sent = sum(
+        target.pipeline(target.frame(key, version, **values), target.count(5_000), connections=4) for key, version, values in refused
+    )
+    record = Record(0, int(time.time() * 1000), None, b"x")
+    frames = []
+    for number in range(target.count(50_000)):
+        batch = encode_batch([record], producer_id=(1 << 41) + number, producer_epoch=0, base_sequence=0, is_transactional=True)
+        head = struct.pack(f">hhihh{len(name)}shi", ApiKey.PRODUCE, 3, 0, -1, len(name), name.encode(), -1, 60_000)
+        data = struct.pack(f">ih{len(topic)}siii", 1, len(topic), topic.encode(), 1, 0, len(batch)) + batch
+        frames.append((len(head) + len(data)).to_bytes(4) + head + data)
+    return sent + target.send(frames)
+
+
+def _v3(producer: Mapping[str, int]) -> dict[str, int]:
+    return {f"v3_and_below_{name}": value for name, value in producer.items()}
 
 
 def creation_by_metadata(target: Target) -> int:

@@ -1,6 +1,6 @@
 """The commands of a transaction coordinator and their results, free of API versions: a difference between versions is a named field."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ottla.coordinator.effects import Effects
@@ -126,10 +126,10 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsResult:
-    """All ids of one coordinator."""
+    """All ids of one coordinator, to be walked through once: each is described when its turn comes, for there may be a million."""
 
     error: ErrorCode
-    transactions: tuple[TransactionDescription, ...] = ()
+    transactions: Iterable[TransactionDescription] = ()
 
 
 Result = ProducerResult | PartitionsResult | TransactionDescription | TransactionsResult

@@ -318,7 +318,7 @@ class TransactionCoordinator(Coordinator[Command, TransactionRecord, Result, Mar
             context.reply(command.reply_to, _description(found))
 
     def _list(self, context: _Context, command: ListTransactions) -> None:
-        listed = tuple(_description(found) for found in self.state.transactions.values())
+        listed = map(_description, tuple(self.state.transactions.values()))
         context.reply(command.reply_to, TransactionsResult(error=ErrorCode.NONE, transactions=listed))
 
     # Ends
