@@ -27,8 +27,7 @@ from trials.transaction_scripts.moves import Move, Playing, play, script_of
 
 NAME = "transaction-scripts"
 TOPIC: Final = "transaction-scripts"
-CONFIG: Final = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1", "log.retention.ms": "-1"}
-"""Records of scripts have timestamps of 1970."""
+CONFIG: Final = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
 ITS_BROKER_STAYS: Final = {"broker.session.timeout.ms": "600000"}
 """On a busy machine, Apache Kafka's controller would take its only broker for dead, and the coordinators' epochs would rise."""
 PARTITION_BYTES_MAX: Final = 1 << 24

@@ -1,5 +1,6 @@
 """What a script may do next: every transactional request, in every version, right and wrong, by weights."""
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
@@ -9,6 +10,8 @@ from tests.support.clients.transaction_script import Script
 
 Move = tuple[str, dict[str, Any]]
 """The name of a method of `Playing`, and its arguments."""
+NOW_MS: Final = int(time.time() * 1000)
+"""The time of all records, to both brokers."""
 DELTAS: Final = (0,) * 8 + (-1, 1)
 STEPS: Final = (12, 40)
 
@@ -19,6 +22,7 @@ class Playing(Script):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.patience_s = 3.0
+        self.timestamp_ms = NOW_MS
         self._before: list[tuple[int, int, dict[int, int]]] = []
 
     def group(self) -> str:

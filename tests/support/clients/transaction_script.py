@@ -29,6 +29,8 @@ class Script:
     def __init__(self, client: RawClient, topic: str, name: str) -> None:
         self.client, self.topic, self.name = client, topic, name
         self.said: list[tuple[Any, ...]] = []
+        self.timestamp_ms = 1_000
+        """That of the records; a broker soon forgets a producer whose records are of 1970."""
         self.ids: list[int] = [-1]
         self.id = self.epoch = -1
         self.sequences: defaultdict[int, int] = defaultdict(int)
@@ -136,7 +138,7 @@ class Script:
         is_transactional: bool = True,
     ) -> None:
         batch = encode_batch(
-            [Record(0, 1_000, None, b"x")],
+            [Record(0, self.timestamp_ms, None, b"x")],
             producer_id=self.id,
             producer_epoch=self.epoch + epoch_delta,
             base_sequence=max(0, self.sequences[partition] + sequence_delta),
