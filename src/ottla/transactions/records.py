@@ -3,15 +3,16 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from struct import Struct, pack
 from typing import Final
 
 from ottla.coordinator.loading import Loaded, RecordReducer
-from ottla.protocol.coordinator_records import TRANSACTION_TOPIC_TYPES, TransactionKey, TransactionPartitions, TransactionValue
+from ottla.protocol.coordinator_records import TRANSACTION_TOPIC_TYPES, TransactionPartitions, TransactionValue
 from ottla.protocol.errors import PeerError
 from ottla.protocol.model import Record, TopicPartition
 from ottla.protocol.record_codec import UnknownRecord, decode_record
 from ottla.protocol.records import batch
-from ottla.protocol.wire.primitives import Reader
+from ottla.protocol.wire.primitives import Reader, encode_uvarint
 from ottla.transactions.states import State
 
 NO_EPOCH: Final = -1
@@ -23,6 +24,13 @@ Stored = TransactionValue | bytes
 """A value, or the bytes of one that has no partitions and is sound (`_ENDED`)."""
 STATUS_AT: Final = 16
 """Where the state lies in the bytes of a value, of any version."""
+_STATES: Final = tuple(State)
+_KEY_HEAD: Final = Struct(">hh")
+_VALUE_HEAD: Final = Struct(">hqhib")
+_VALUE_TIMES: Final = Struct(">qq")
+# Tagged fields: their number, their size, an id or a version.
+_PRODUCER_ID: Final = Struct(">BBq")
+_CLIENT_VERSION: Final = Struct(">BBh")
 _PLAIN_KEY: Final = re.compile(rb"\x00\x00.{2,}", re.DOTALL).fullmatch
 _ENDED: Final = re.compile(
     # version 1, producer id, epoch and timeout; Empty or Complete*; no partitions; two timestamps; previous producer and client's version
@@ -55,18 +63,43 @@ def value_of(stored: Stored) -> TransactionValue:
 
 def state_of(stored: Stored) -> State:
     """The state, without decoding anything."""
-    return State(stored[STATUS_AT] if isinstance(stored, bytes) else stored.transaction_status)
+    return _STATES[stored[STATUS_AT] if isinstance(stored, bytes) else stored.transaction_status]
 
 
 def encode_records(records: Sequence[TransactionRecord], first: int) -> bytes:
     """The records of a batch, the first of them number `first`."""
-    record_type = TRANSACTION_TOPIC_TYPES[_TYPE]
     framed = []
     for number, record in enumerate(records, first):
-        key = record_type.encode_key(_TYPE, TransactionKey(transactional_id=record.transactional_id))
-        value = None if record.value is None else record_type.encode_value(record.value, _VALUE_VERSION)
-        framed.append(Record(number, 0, key, value))
+        name = record.transactional_id.encode()
+        key = _KEY_HEAD.pack(_TYPE, len(name)) + name
+        framed.append(Record(number, 0, key, None if record.value is None else _encode_value(record.value)))
     return bytes(batch.encode_records(framed, base_offset=0, base_timestamp_ms=0))
+
+
+def _encode_value(value: TransactionValue) -> bytes:
+    """As `RecordType.encode_value` does, in a fifth of its time: every transaction writes three of them."""
+    out = bytearray(
+        _VALUE_HEAD.pack(_VALUE_VERSION, value.producer_id, value.producer_epoch, value.transaction_timeout_ms, value.transaction_status)
+    )
+    if value.transaction_partitions is None:
+        out.append(0)
+    else:
+        out += encode_uvarint(len(value.transaction_partitions) + 1)
+        for topic in value.transaction_partitions:
+            name, numbers = topic.topic.encode(), topic.partition_ids
+            out += encode_uvarint(len(name) + 1)
+            out += name
+            out += encode_uvarint(len(numbers) + 1)
+            out += pack(f">{len(numbers)}i", *numbers)
+            out.append(0)
+    out += _VALUE_TIMES.pack(value.transaction_last_update_timestamp_ms, value.transaction_start_timestamp_ms)
+    tags = [
+        *((_PRODUCER_ID.pack(0, 8, value.previous_producer_id),) if value.previous_producer_id != NO_PRODUCER_ID else ()),
+        *((_PRODUCER_ID.pack(1, 8, value.next_producer_id),) if value.next_producer_id != NO_PRODUCER_ID else ()),
+        *((_CLIENT_VERSION.pack(2, 2, value.client_transaction_version),) if value.client_transaction_version else ()),
+    ]
+    out.append(len(tags))
+    return bytes(out) + b"".join(tags)
 
 
 class TransactionReducer(RecordReducer[dict[str, Stored]]):

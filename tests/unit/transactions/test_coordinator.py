@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ottla.coordinator.coordinator import AppendFailed, FinishLoading, Resign
 from ottla.coordinator.loading import CheckedBatches
 from ottla.metadata.topics import TRANSACTION_STATE
-from ottla.protocol.coordinator_records import TRANSACTION_TOPIC_TYPES, TransactionKey, TransactionValue
+from ottla.protocol.coordinator_records import TRANSACTION_TOPIC_TYPES, TransactionKey, TransactionPartitions, TransactionValue
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.model import Record, TopicPartition
 from ottla.protocol.records import batch as batch_of_records
@@ -633,6 +633,34 @@ def test_values_that_stay_bytes_until_they_are_read(state: State, previous_id: i
         stored = loaded_from(Record(0, 0, key, stored_as.encode_value(value, value_version))).replayed["y"]
         assert isinstance(stored, bytes) == (state in ENDED and value_version == 1)
         assert (value_of(stored), state_of(stored)) == (value, state)
+
+
+@given(
+    st.text(min_size=1, max_size=200),
+    st.builds(
+        TransactionValue,
+        producer_id=st.integers(-1, 2**63 - 1),
+        previous_producer_id=st.integers(-1, 2**63 - 1),
+        next_producer_id=st.sampled_from([-1, 5]),
+        producer_epoch=st.integers(-1, 2**15 - 1),
+        transaction_timeout_ms=st.integers(0, 2**31 - 1),
+        transaction_status=st.sampled_from(State),
+        transaction_partitions=st.none()
+        | st.lists(
+            st.builds(TransactionPartitions, topic=st.text(max_size=200), partition_ids=st.lists(st.integers(0, 2**31 - 1)).map(tuple)),
+            max_size=3,
+        ).map(tuple),
+        transaction_last_update_timestamp_ms=st.integers(-1, 2**63 - 1),
+        transaction_start_timestamp_ms=st.integers(-1, 2**63 - 1),
+        client_transaction_version=st.integers(0, 2),
+    ),
+)
+def test_records_are_written_as_their_schema_says(name: str, value: TransactionValue) -> None:
+    batch, _ = frame_batch(encode_records([TransactionRecord(name, value)], 0), 1, timestamp_ms=0)
+    (record,) = batch_of_records.decode_batch(batch)
+    stored_as = TRANSACTION_TOPIC_TYPES[0]
+    assert record.key == stored_as.encode_key(0, TransactionKey(transactional_id=name))
+    assert record.value == stored_as.encode_value(value, 1)
 
 
 def test_records_without_meaning_leave_the_value_before_them() -> None:
