@@ -80,6 +80,7 @@ bench: setup java ## every benchmark, beside Apache Kafka
 	$(BIN)/python benchmarks/memory.py --rounds 1
 	$(BIN)/python benchmarks/attacks.py --rounds 1
 	$(BIN)/python benchmarks/groups.py --rounds 3
+	$(BIN)/python benchmarks/transactions.py
 	$(BIN)/python benchmarks/assignors.py
 	$(BIN)/python benchmarks/report_page.py
 	$(BIN)/python benchmarks/diagnosis_logs.py

@@ -19,6 +19,7 @@ METRICS = {
     "memory": 5,
     "cleaner": 12,
     "groups": 27,
+    "transactions": 6,
     "attacks": 2,
     "diagnosis_logs": 4,
     "assignors": 24,
@@ -27,6 +28,7 @@ METRICS = {
 ONE_CELL = {
     "throughput": ["--only", "1,000 B, lz4, 3 p"],
     "wire": ["--only", "100 B, zstd, 3 p"],
+    "transactions": ["--only", "partitions"],
     "attacks": ["--only", "CreateTopics"],
     "consumer": ["--only", "e, 100 B, lz4"],
 }
