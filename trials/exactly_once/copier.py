@@ -1,12 +1,14 @@
 """One copier of the trial as a process: reads a batch, writes it to the output and commits its offsets, all in one transaction.
 
 It does what a careful user does with each library: a transaction that fails is aborted, and the batch is read again from the committed
-offsets; a producer that was fenced ends its process. It ends in order on SIGTERM.
+offsets; a producer that was fenced ends its process; offsets go with the generation in which their records were read, not with the one that
+a library has joined meanwhile. It ends in order on SIGTERM.
 `python -m trials.exactly_once.copier LIBRARY SERVERS GROUP INPUT OUTPUT PARTITIONS ID PARTITION SEED JOURNAL`
 """
 
 import asyncio
 import os
+import pickle
 import random
 import sys
 import time
@@ -172,7 +174,12 @@ def confluent(job: Job, journal: Journal, stop: Stop) -> None:
     else:
         consumer.subscribe([job.input])
     while not stop.is_set:
+        metadata = consumer.consumer_group_metadata()
         messages = [message for message in consumer.consume(BATCH_MAX, POLL_S) if message.error() is None]
+        if pickle.dumps(metadata) != pickle.dumps(consumer.consumer_group_metadata()):
+            if messages:
+                rewind()  # of which generation the records are cannot be known
+            continue
         copies = [Copy(int(each.partition() or 0), int(each.offset() or 0), (each.value() or b"").decode()) for each in messages]
         if not copies:
             continue
@@ -186,7 +193,6 @@ def confluent(job: Job, journal: Journal, stop: Stop) -> None:
             for partition, value in rest:
                 producer.produce(job.output, value, partition=partition)
             offsets = [TopicPartition(job.input, partition, offset) for partition, offset in ends(copies).items()]
-            metadata = consumer.consumer_group_metadata()
             patiently(producer.send_offsets_to_transaction, offsets, metadata, CALL_S)
             if outputs.commits():
                 patiently(producer.commit_transaction, CALL_S)
@@ -241,7 +247,12 @@ def kafka_python(job: Job, journal: Journal, stop: Stop) -> None:
     else:
         consumer.subscribe([job.input])
     while not stop.is_set:
+        metadata = consumer.group_metadata()
         found = consumer.poll(timeout_ms=int(POLL_S * 1000))
+        if metadata != consumer.group_metadata():
+            if found:
+                rewind()
+            continue
         copies = [Copy(each.partition, each.offset, each.value.decode()) for records in found.values() for each in records]
         if not copies:
             continue
@@ -255,7 +266,7 @@ def kafka_python(job: Job, journal: Journal, stop: Stop) -> None:
             offsets = {
                 TopicPartition(job.input, partition): OffsetAndMetadata(offset, "", -1) for partition, offset in ends(copies).items()
             }
-            producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+            producer.send_offsets_to_transaction(offsets, metadata)
             for each in sent:
                 each.get(timeout=CALL_S)
             if outputs.commits():
