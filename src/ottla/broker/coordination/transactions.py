@@ -272,10 +272,11 @@ class TransactionMarkers:
                 return
             self.committed += due.commits
             self.aborted += not due.commits
-            outcome = "Committed" if due.commits else "Aborted"
-            line = "%s the transaction of transactionalId %s: producerId %d, producer epoch %d, %d partitions, coordinator epoch %d"
-            named = (due.producer_id, due.producer_epoch, len(due.partitions), due.coordinator_epoch)
-            log.debug(line, outcome, printable(due.transactional_id), *named)
+            if log.isEnabledFor(logging.DEBUG):
+                outcome = "Committed" if due.commits else "Aborted"
+                line = "%s the transaction of transactionalId %s: producerId %d, producer epoch %d, %d partitions, coordinator epoch %d"
+                named = (due.producer_id, due.producer_epoch, len(due.partitions), due.coordinator_epoch)
+                log.debug(line, outcome, printable(due.transactional_id), *named)
         del self._endings[due.transactional_id]
 
 
