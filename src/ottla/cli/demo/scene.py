@@ -25,6 +25,8 @@ from ottla.history.sources.group_events import read_event
 log = logging.getLogger(__name__)
 
 EVENTS_TOPIC = "__ottla_group_events"
+CLASSIC, CONSUMER = "classic", "consumer"
+"""Group protocols; the second is that of KIP-848."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,18 @@ class Timing:
         """How many flights more the group must have committed before the next incident: it is at work, not only alive."""
         return int(self.flights_per_second * self.work_between_seconds)
 
+    def broker_settings(self, protocol: str) -> dict[str, str]:
+        """What the broker needs for these timeouts; of the consumer protocol they are its settings."""
+        session_ms = str(self.session_timeout_ms)
+        if protocol != CONSUMER:
+            return {"group.min.session.timeout.ms": str(min(6_000, self.session_timeout_ms))}
+        return {
+            "group.consumer.min.session.timeout.ms": session_ms,
+            "group.consumer.session.timeout.ms": session_ms,
+            "group.consumer.min.heartbeat.interval.ms": str(self.heartbeat_interval_ms),
+            "group.consumer.heartbeat.interval.ms": str(self.heartbeat_interval_ms),
+        }
+
 
 GROUP = "flight-desk"
 _LOG_TAIL_CHARS = 1_500
@@ -58,7 +72,9 @@ _LOG_TAIL_CHARS = 1_500
 class Consumers:
     """All consumer processes by name; the name is also the client id."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, assignor: str, timing: Timing, results: Results) -> None:
+    def __init__(
+        self, bootstrap_servers: str, topic: str, assignor: str, timing: Timing, results: Results, protocol: str = CLASSIC
+    ) -> None:
         self._topic = topic
         self._timing = timing
         self._results = results
@@ -67,9 +83,15 @@ class Consumers:
         self._settings = {
             "bootstrap.servers": bootstrap_servers,
             "group.id": GROUP,
-            "partition.assignment.strategy": assignor,
-            "session.timeout.ms": timing.session_timeout_ms,
-            "heartbeat.interval.ms": timing.heartbeat_interval_ms,
+            **(
+                {"group.protocol": CONSUMER, "group.remote.assignor": assignor}
+                if protocol == CONSUMER
+                else {
+                    "partition.assignment.strategy": assignor,
+                    "session.timeout.ms": timing.session_timeout_ms,
+                    "heartbeat.interval.ms": timing.heartbeat_interval_ms,
+                }
+            ),
             "max.poll.interval.ms": timing.max_poll_interval_ms,
             "topic.metadata.refresh.interval.ms": timing.metadata_refresh_ms,
             # Partitions that are added later have records before a consumer knows of them.
@@ -138,7 +160,10 @@ class Seen:
 
 @dataclass(slots=True)
 class GroupPicture:
-    """The group as its events show it so far. `partitions` is empty while a rebalance is under way."""
+    """The group as its events show it so far. `partitions` is empty while a rebalance is under way.
+
+    Events of a consumer group have the triggers alone: what its members own is asked for, and `described` says it.
+    """
 
     group: str
     is_stable: bool = False
@@ -150,9 +175,9 @@ class GroupPicture:
         """Take in one event, as it is published (GroupEvent.to_dict)."""
         if event["group"] != self.group:
             return
-        if event["kind"] == "trigger":
+        if event["kind"] in ("trigger", "epoch_bumped") and event["trigger"]:
             self.triggers.append(Seen(len(self.triggers), event["trigger"], event["client_id"] or ""))
-        if event["kind"] not in ("trigger", "join_completed", "sync_completed", "emptied"):
+        if event["kind"] not in ("trigger", "epoch_bumped", "join_completed", "sync_completed", "emptied"):
             return
         self.is_stable = event["kind"] == "sync_completed"
         self.generation = event["generation"]
@@ -161,6 +186,10 @@ class GroupPicture:
             for member in event["members"]
             if self.is_stable
         }
+
+    def described(self, partitions: Mapping[str, Sequence[int]], *, is_stable: bool) -> None:
+        """What the members of a consumer group own, by client, and whether everybody has what it is to have."""
+        self.is_stable, self.partitions = is_stable, partitions
 
     def is_settled(self, clients: frozenset[str], partition_count: int) -> bool:
         """Whether exactly these clients are in the group, and every partition has its owner."""
@@ -246,7 +275,15 @@ class EndOffset(NamedTuple):
 class Scene:
     """The stage, as a context manager; whatever runs on it has ended when it closes."""
 
-    def __init__(self, results: Results, flights: Flights, timing: Timing, assignor: str, on_progress: Callable[[Progress], None]) -> None:
+    def __init__(
+        self,
+        results: Results,
+        flights: Flights,
+        timing: Timing,
+        assignor: str,
+        on_progress: Callable[[Progress], None],
+        protocol: str = CLASSIC,
+    ) -> None:
         self.timing = timing
         self.flights_total = len(flights)
         self.partitions = PARTITIONS
@@ -256,6 +293,7 @@ class Scene:
         self._flights = flights
         self._results = results
         self._assignor = assignor
+        self._protocol = protocol
         self._on_progress = on_progress
         self._group = GroupPicture(GROUP)
         self._committed: Mapping[int, int] = {}
@@ -277,7 +315,7 @@ class Scene:
         from confluent_kafka.admin import AdminClient
         from confluent_kafka.cimpl import NewTopic
 
-        settings = {"group.min.session.timeout.ms": str(min(6_000, self.timing.session_timeout_ms))}
+        settings = self.timing.broker_settings(self._protocol)
         broker = self._ending.enter_context(OttlaProcess(self._results.broker_data, config=settings))
         self.bootstrap_servers = broker.bootstrap_servers
         config: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers, "client.id": "demo-admin", "logger": log}
@@ -287,7 +325,7 @@ class Scene:
         self._admin.create_topics([topic])[TOPIC].result(_ANSWER_S)
         self._events = EventReader(self.bootstrap_servers)
         self._ending.callback(self._events.close)
-        self.consumers = Consumers(self.bootstrap_servers, TOPIC, self._assignor, self.timing, self._results)
+        self.consumers = Consumers(self.bootstrap_servers, TOPIC, self._assignor, self.timing, self._results, self._protocol)
         self._ending.callback(self.consumers.kill_all)
         self.pace = Pace(self.timing.flights_per_second, self.flights_total)
         producer = new_producer(self.bootstrap_servers, metadata_refresh_ms=self.timing.metadata_refresh_ms)
@@ -355,6 +393,8 @@ class Scene:
             self._group.apply(event)
         if time.monotonic() - self._asked_s > _ASK_S:
             self._committed = self._ask_committed()
+            if self._protocol == CONSUMER:
+                self._ask_owners()
             self._asked_s = time.monotonic()
         self._note_ends()
         self._on_progress(Progress(self.replay.acknowledged, self.committed, self._waiting_for))
@@ -367,6 +407,20 @@ class Scene:
         ends, at_ms = dict(self.replay.end_offsets), now_ms()
         self.end_offsets += [EndOffset(*end, at_ms) for end in ends.items() - self._ends.items()]
         self._ends = ends
+
+    def _ask_owners(self) -> None:
+        from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
+
+        try:
+            group = self._admin.describe_consumer_groups([GROUP])[GROUP].result(_ANSWER_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                raise DemoFailedError(
+                    f"the broker did not describe the group: {error} (its log: {self._results.broker_data}.log)"
+                ) from error
+            return  # nobody has joined yet
+        owned = {each.client_id: [place.partition for place in each.assignment.topic_partitions] for each in group.members}
+        self._group.described(owned, is_stable=group.state is ConsumerGroupState.STABLE)
 
     def _ask_committed(self) -> dict[int, int]:
         from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException

@@ -55,6 +55,17 @@ def test_other_groups_and_other_kinds_change_nothing() -> None:
     assert picture_of(settled, other, event("loaded"), event("static_replaced")).is_settled(BOTH, 2)
 
 
+def test_a_consumer_group_is_settled_when_it_is_described_so_until_the_next_trigger() -> None:
+    picture = picture_of(event("epoch_bumped", trigger="JOIN_NEW", client_id="a"), event("target_assigned"))
+    assert picture.has_seen("a", frozenset({"JOIN_NEW"}), since=0)
+    picture.described({"a": [0], "b": [1]}, is_stable=False)
+    assert not picture.is_settled(BOTH, 2)
+    picture.described({"a": [0], "b": [1]}, is_stable=True)
+    assert picture.is_settled(BOTH, 2)
+    picture.apply(event("epoch_bumped", trigger="LEAVE", client_id="a"))
+    assert not picture.is_settled(BOTH, 2)
+
+
 def test_triggers_are_found_after_a_mark() -> None:
     picture = picture_of(event("trigger", trigger="LEAVE", client_id="a"), event("trigger", trigger="JOIN_NEW", client_id="b"))
     assert picture.has_seen("a", frozenset({"LEAVE"}), since=0)
@@ -290,6 +301,16 @@ def test_a_process_gets_its_name_and_the_timeouts(consumers: Consumers, started:
     assert config["session.timeout.ms"] == Timing().session_timeout_ms
     assert config["max.poll.interval.ms"] == Timing().max_poll_interval_ms
     assert config["enable.auto.commit"] is False
+
+
+def test_the_consumer_protocol_has_its_timeouts_from_the_broker(tmp_path: Path, started: list[FakeProcess]) -> None:
+    Consumers("127.0.0.1:9", "flights", "uniform", Timing(), Results(tmp_path), "consumer").start("a")
+    config = json.loads(started[0].command[started[0].command.index("--config") + 1])
+    assert (config["group.protocol"], config["group.remote.assignor"]) == ("consumer", "uniform")
+    assert not config.keys() & {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
+    settings = Timing(session_timeout_ms=5_000).broker_settings("consumer")
+    assert settings["group.consumer.session.timeout.ms"] == settings["group.consumer.min.session.timeout.ms"] == "5000"
+    assert Timing(session_timeout_ms=5_000).broker_settings("classic") == {"group.min.session.timeout.ms": "5000"}
 
 
 def test_what_is_done_to_them_is_a_signal(consumers: Consumers, started: list[FakeProcess]) -> None:
