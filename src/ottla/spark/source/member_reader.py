@@ -90,6 +90,9 @@ def _plain(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 SETTLE_S_MAX: Final = 5.0
 """How long a trigger waits for a rebalance; the next one waits again."""
+FIRST_PARTITION_S_MAX: Final[Mapping[str, float]] = {"classic": SETTLE_S_MAX, "consumer": 3 * SETTLE_S_MAX}
+"""How long Trigger.AvailableNow waits for a first partition, by group protocol. With the consumer protocol others learn by a heartbeat that
+they must give some up, and the query by another one that it has them: Kafka's default is one in 5 s."""
 
 
 class MemberStreamReader(StreamBase):
@@ -187,7 +190,8 @@ class MemberStreamReader(StreamBase):
         if not self._is_available_now:
             return member.begin_batch(SETTLE_S_MAX)
         timeout_ms = self._options.client.default_api_timeout_ms
-        owned = member.begin_batch(timeout_ms / 1000, patience_s=SETTLE_S_MAX)
+        protocol = self._member_options.properties.get("group.protocol", "classic")
+        owned = member.begin_batch(timeout_ms / 1000, patience_s=FIRST_PARTITION_S_MAX[protocol])
         if owned is None:
             raise AvailableNowError(
                 f"The query did not get its partitions from the group {self._options.group_id} within {timeout_ms / 1000:.0f} s"

@@ -255,6 +255,11 @@ def test_trigger_available_now(reader: Callable[..., MemberStreamReader], group:
     one.prepareForTriggerAvailableNow()
     start = one.initialOffset()
     group.is_settled = False
+    kip_848 = reader(**{"kafka.group.protocol": "consumer"})
+    kip_848.prepareForTriggerAvailableNow()
+    with pytest.raises(AvailableNowError):
+        kip_848.latestOffset(start, ALL)
+    assert group.waited_s == (60, 15), "others give partitions up with one heartbeat, and the query has them with the next one"
     with pytest.raises(AvailableNowError, match="did not get its partitions from the group g within 60 s"):
         one.latestOffset(start, ALL)
     assert group.waited_s == (60, 5)
