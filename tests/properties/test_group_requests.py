@@ -1,4 +1,4 @@
-"""The four requests of the hot path: what our readers read is what kio's reads, in every version, and other bytes are PeerErrors."""
+"""Requests of groups that we read ourselves: what our readers read is what kio's read, in every version; other bytes are PeerErrors."""
 
 import io
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_writer
 
+from ottla.broker.apis.consumer_group_heartbeat import HeartbeatFields, read_consumer_heartbeat
 from ottla.broker.apis.heartbeat import read_heartbeat
 from ottla.broker.apis.join_group import read_join_group
 from ottla.broker.apis.offset_commit import read_offset_commit
@@ -78,6 +79,24 @@ REQUESTS: dict[int, tuple[range, st.SearchStrategy[dict[str, Any]], Callable[...
         ),
         read_offset_commit,
     ),
+    68: (
+        range(2),
+        st.fixed_dictionaries(
+            {
+                **who,
+                "member_epoch": int32,
+                "instance_id": nullable,
+                "rack_id": nullable,
+                "rebalance_timeout": milliseconds,
+                "subscribed_topic_names": st.none() | st.lists(text, max_size=4),
+                "subscribed_topic_regex": nullable,
+                "server_assignor": nullable,
+                "topic_partitions": st.none()
+                | st.lists(st.fixed_dictionaries({"topic_id": st.uuids(), "partitions": st.lists(int32, max_size=3)}), max_size=3),
+            }
+        ),
+        read_consumer_heartbeat,
+    ),
 }
 VERSIONS = [(key, version) for key, (versions, _, _) in REQUESTS.items() for version in versions]
 
@@ -108,6 +127,14 @@ def fields(key: int, version: int, message: Any) -> tuple[Any, ...]:
         named = getattr(message, "protocol_type", None), getattr(message, "protocol_name", None)
         plan = tuple((each.member_id, each.assignment) for each in message.assignments)
         return message.group_id, message.generation_id, message.member_id, instance_id, *named, plan
+    if key == 68:
+        names, parts = message.subscribed_topic_names, message.topic_partitions
+        owned: dict[bytes, set[int]] = {}
+        for each in parts or ():
+            owned.setdefault(bytes(16) if each.topic_id is None else each.topic_id.bytes, set()).update(each.partitions)
+        who = message.group_id, message.member_id, message.member_epoch, message.instance_id, message.rack_id
+        named = None if names is None else frozenset(names), getattr(message, "subscribed_topic_regex", None), message.server_assignor
+        return *who, ms(message.rebalance_timeout), *named, None if parts is None else owned
     retention_ms = ms(message.retention_time) if version <= 4 else -1
     head = message.group_id, message.generation_id_or_member_epoch, message.member_id, instance_id, retention_ms
     return *head, [topic_fields(version, each) for each in message.topics]
@@ -124,7 +151,7 @@ def topic_fields(version: int, topic: Any) -> tuple[Any, ...]:
 
 def plain(asked: Any) -> tuple[Any, ...]:
     """Our request in the same form."""
-    if not hasattr(asked, "topics"):
+    if isinstance(asked, HeartbeatFields) or not hasattr(asked, "topics"):
         return tuple(asked)
     topics = []
     for each in asked.topics:

@@ -216,6 +216,15 @@ class GroupCoordinator(Coordinator[Command, GroupRecord, Result, GroupEvent, Rep
             return None
         return group.fast_heartbeat(generation, member_id, instance_id, timer_ms, self.timers)
 
+    def fast_consumer_heartbeat(
+        self, group_id: str, member_id: str, epoch: int, instance_id: str | None, client_id: str, client_host: str, *, timer_ms: int
+    ) -> int | None:
+        """As `fast_heartbeat`, for a ConsumerGroupHeartbeat that names nothing but the member: the heartbeat interval in ms."""
+        group = self.state.groups.get(group_id)
+        if group is None or self.status is not CoordinatorStatus.ACTIVE or (self._pending_count and self._pending_keys.get(group_id)):
+            return None
+        return group.fast_consumer_heartbeat(self.state, member_id, epoch, instance_id, client_id, client_host, timer_ms)
+
     @property
     def is_expiring(self) -> bool:
         """Whether an expiry pass is in progress, which the next `ExpireOffsets` continues."""

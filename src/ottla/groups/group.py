@@ -101,6 +101,22 @@ class Group(ABC):
         """Restart the session of a member and return the response's error code; None, with nothing changed, if it is more than that."""
 
     @abstractmethod
+    def fast_consumer_heartbeat(
+        self,
+        state: "CoordinatorState",
+        member_id: str,
+        epoch: int,
+        instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        timer_ms: int,
+    ) -> int | None:
+        """Restart the session of a member of the consumer protocol that says nothing new and has its target; its heartbeat interval in ms.
+
+        None, with nothing changed, if the heartbeat is more than that.
+        """
+
+    @abstractmethod
     def unload(self, context: "CommandContext") -> None:
         """Answer parked requests with NOT_COORDINATOR: another broker takes the group."""
 

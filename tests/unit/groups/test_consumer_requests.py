@@ -142,3 +142,28 @@ def test_offsets_with_a_long_text_and_of_topics_that_nobody_subscribes_to() -> N
     asked.run("delete-offsets g bar/0 foo/1")
     assert asked.shell.stored.committed("g", "bar", 0) is None
     assert asked.shell.stored.committed("g", "foo", 1) is not None, "a member subscribes to it"
+
+
+def test_a_heartbeat_that_only_keeps_a_session_needs_no_command_unless_something_is_due() -> None:
+    asked = Asked({"foo": 2})
+
+    def kept(member_id: str = "m1", epoch: int = 2, **other: Any) -> int | None:
+        who = {"instance_id": None, "client_id": "client", "client_host": "/127.0.0.1", **other}
+        return asked.shell.coordinator.fast_consumer_heartbeat("g", member_id, epoch, *who.values(), timer_ms=asked.now_ms)
+
+    asked.run("consumer g m1 topics=foo", client_id="client", client_host="/127.0.0.1")
+    assert kept() == 5_000
+    assert kept(epoch=1) is kept(epoch=0) is kept("m2") is None
+    assert kept(instance_id="i") is kept(client_id="another") is kept(client_host="/127.0.0.2") is None
+    asked.wait(44_000)
+    assert kept() == 5_000
+    asked.wait(44_000)
+    assert "m1" in asked.group.members, "its session began again"
+    asked.topics.set({"foo": 3})
+    assert kept() is None, "a new target is due"
+    asked.run("consumer g m1 epoch=2")
+    assert kept(epoch=3) == 5_000
+    asked.run("consumer g m2 regex=f.*", client_id="client", client_host="/127.0.0.1")
+    assert kept(epoch=3) is None, "topics of expressions may have to be looked up again"
+    asked.run("consumer g m2 epoch=-1")
+    assert kept(epoch=3) is None, "the group's epoch has changed"

@@ -158,6 +158,22 @@ class GroupRouter(CoordinatorRouter[GroupCoordinator]):
             loop.set_timer()
         return error
 
+    def fast_consumer_heartbeat(
+        self, group_id: str, member_id: str, epoch: int, instance_id: str | None, client_id: str, client_host: str
+    ) -> int | None:
+        """The heartbeat interval in ms for a ConsumerGroupHeartbeat that says nothing new, without a command; None where it needs one."""
+        number = self.partition_of(group_id)
+        loop = self._by_partition.get(number) if isinstance(number, int) else None
+        if loop is None or loop.coordinator.has_pending(group_id):
+            return None
+        timer_ms = self.coordinators.timer_clock()
+        interval_ms = loop.coordinator.fast_consumer_heartbeat(
+            group_id, member_id, epoch, instance_id, client_id, client_host, timer_ms=timer_ms
+        )
+        if interval_ms is not None:
+            loop.set_timer()
+        return interval_ms
+
 
 class GroupEvents:
     """Publishes events: to listeners (a Python callback, the metrics), and as one JSON record each to `__ottla_group_events`.

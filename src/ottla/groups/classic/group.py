@@ -169,6 +169,9 @@ class ClassicGroup(Group):
         timers.arm(member.session, timer_ms + member.session_timeout_ms)
         return ANSWERS[self.state].heartbeat
 
+    def fast_consumer_heartbeat(self, *_heartbeat: object) -> None:
+        """A classic group has no members of the consumer protocol."""
+
     def tombstones(self) -> tuple[GroupRecord, ...]:
         # As in Kafka, a group without a record gets a tombstone, too: its replay removes the group.
         return (GroupMetadataRecord(group_id=self.group_id, value=None),)

@@ -16,7 +16,7 @@ from ottla.groups.group import CommandContext, CoordinatorState, Group
 from ottla.groups.log.committed_offsets import TopicOffsets
 from ottla.groups.log.records import ConsumerGroupRecord
 from ottla.groups.log.replayed_state import OffsetsByTopic
-from ottla.groups.settings import SESSION_TIMEOUT
+from ottla.groups.settings import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 from ottla.groups.snapshots import GroupSnapshot, GroupSummary, MemberAssignment, MemberSnapshot
 from ottla.protocol.coordinator_records import GroupMetadataValue
 from ottla.protocol.errors import ErrorCode
@@ -199,6 +199,38 @@ class ConsumerGroup(Group):
         of_member.last_seen_ms = timer_ms
         timers.arm(of_member.session, timer_ms + of_member.session_timeout_ms)
         return ErrorCode.NONE
+
+    def fast_consumer_heartbeat(
+        self,
+        state: CoordinatorState,
+        member_id: str,
+        epoch: int,
+        instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        timer_ms: int,
+    ) -> int | None:
+        durable = self.durable
+        member, of_member = durable.members.get(member_id), self.members_timers.get(member_id)
+        if (
+            member is None
+            or of_member is None
+            or member.classic is not None
+            or member.state is not ReconciliationState.STABLE
+            or not 0 < epoch == member.member_epoch == durable.assignment_epoch == durable.epoch
+            or (instance_id is not None and (instance_id != member.instance_id or durable.static_members.get(instance_id) != member_id))
+            or client_id != member.client_id
+            or client_host != member.client_host
+            # Topics may have changed, or are to be looked up again.
+            or self.seen_version != self.topics.topics_version
+            or self.seen_epoch > epoch
+            or durable.subscriptions.regexes
+        ):
+            return None
+        of_member.session_timeout_ms = state.configs.group_number(self.group_id, SESSION_TIMEOUT)
+        of_member.last_seen_ms = timer_ms
+        state.timers.arm(of_member.session, timer_ms + of_member.session_timeout_ms)
+        return state.configs.group_number(self.group_id, HEARTBEAT_INTERVAL)
 
     def unload(self, context: CommandContext) -> None:
         context.log(f"[GroupId={self.group_id}] Unloaded group metadata for group epoch {self.durable.epoch}.")
