@@ -39,6 +39,11 @@ def test_they_are_the_brokers_of_ottla_broker() -> None:
     assert issubclass(Cluster, ottla.broker.Cluster)
 
 
+def test_addresses_may_be_named_in_the_settings() -> None:
+    with Broker(config={"listeners": "MINE://127.0.0.1:0", "listener.security.protocol.map": "MINE:PLAINTEXT"}) as broker:
+        assert broker.bootstrap_servers_of("MINE") == broker.bootstrap_servers
+
+
 def test_topics_have_the_partitions_and_settings_that_are_asked_for() -> None:
     with Broker(config={"num.partitions": 5}) as broker:
         broker.create_topic("default")
