@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -18,6 +19,7 @@ from ottla.client.membership.values import GroupSettings
 from ottla.client.network.connection import BrokerConnection
 from ottla.client.settings import ClientSettings
 from ottla.groups.assignors import assignors
+from ottla.protocol.wire.api_keys import ApiKey
 
 
 def refuse(error: Exception) -> Any:
@@ -122,5 +124,35 @@ def test_a_connection_that_the_broker_closes_is_no_longer_waited_for(canned_brok
         assert "closed the connection" in driver.unreachable
         while len(sockets) < 2:  # it connects again, most often with the same number
             await asyncio.sleep(0.01)
+
+    drive(connect, test)
+
+
+def test_a_socket_is_waited_for_as_writable_while_something_waits_to_be_written(canned_broker: Any) -> None:
+    gate = threading.Event()
+
+    def answer(key: int, number: int) -> bytes:
+        if key == ApiKey.FETCH:
+            gate.wait(30)  # nothing is read meanwhile
+        return b""
+
+    broker = canned_broker(answer)
+
+    def connect(address: Address, settings: Any, timeout_ms: int) -> BrokerConnection:
+        return BrokerConnection("127.0.0.1", broker.port, client_id="c", timeout_ms=timeout_ms, send_buffer_bytes=100_000)
+
+    async def test(driver: AsyncDriver, changed: asyncio.Event) -> None:
+        while not driver.links.connections():
+            await asyncio.sleep(0.01)
+        (connection,) = driver.links.connections()
+        connection.send(ApiKey.FETCH, 12, b"")
+        connection.send(ApiKey.FETCH, 12, bytes(8_000_000))
+        driver.run()
+        must_wait = connection.wants_write
+        gate.set()
+        while connection.wants_write:
+            await asyncio.sleep(0.01)
+        assert must_wait
+        assert not asyncio.get_running_loop().remove_writer(connection.fileno()), "a writable socket would call all the time"
 
     drive(connect, test)

@@ -15,7 +15,7 @@ from ottla.client.errors import RequestFailedError
 from ottla.protocol import model
 from ottla.protocol.errors import ErrorCode
 
-OFFSETS = {model.TopicPartition("t", 0): CommittedOffset(5, 2, "m"), model.TopicPartition("t", 1): CommittedOffset(7)}
+OFFSETS = {model.TopicPartition("t", 0): CommittedOffset(5, 2, "m"), model.TopicPartition("t", 1): CommittedOffset(0)}
 
 
 class Admin:
@@ -75,7 +75,7 @@ def test_committed_offsets_with_epochs_and_metadata_as_far_as_there_are_any(look
     found = lookups.committed([TopicPartition("t", number) for number in range(3)], None)
     assert [(each.offset, each.leader_epoch, each.metadata) for each in found] == [
         (5, 2, "m"),
-        (7, None, None),
+        (0, None, None),
         (OFFSET_INVALID, None, None),
     ]
 

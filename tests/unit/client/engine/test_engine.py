@@ -661,6 +661,15 @@ def test_a_topic_that_does_not_exist_does_not_keep_others_waiting(new_world: Cal
     assert world.engine.take_events() == [TopicUnavailable("later", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
+def test_what_is_taken_back_comes_before_what_has_not_been_taken(new_world: Callable[..., Any]) -> None:
+    world = new_world()
+    world.engine.subscribe(["t", "x", "y", "z"], [])
+    world.poll()
+    first = world.engine.take_events(1)
+    world.engine.take_back(first, {})
+    assert [event.topic for event in world.engine.take_events()] == ["x", "y", "z"]
+
+
 def test_topics_that_a_pattern_does_not_find_are_no_error(new_world: Callable[..., Any]) -> None:
     world = new_world()
     world.engine.subscribe([], [re.compile("^u")])

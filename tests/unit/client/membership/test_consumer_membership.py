@@ -68,6 +68,7 @@ def test_a_join_says_everything_and_later_heartbeats_what_is_new() -> None:
     acknowledged = member.sent()
     assert acknowledged is not None
     assert (acknowledged.owned, acknowledged.topics, acknowledged.rebalance_timeout_ms) == ({T: [0, 1]}, None, -1)
+    assert member.it.state is MemberState.STABLE, "from the sending on, as Kafka's client"
     member.answer(acknowledged)
     assert member.it.state is MemberState.STABLE
     assert member.sent(999) is None

@@ -1,6 +1,8 @@
 """One connection against canned bytes: order, bounds, timeouts, and peers that are no brokers."""
 
+import os
 import shutil
+import socket
 import ssl
 import struct
 import subprocess
@@ -117,6 +119,15 @@ def test_a_broker_that_reads_nothing_is_not_waited_for_longer(canned_broker: Any
         with pytest.raises(BrokerUnavailableError, match="no answer within 100 ms"):
             connection.wait_for_response()
         gate.set()
+
+
+def test_a_connection_that_cannot_be_written_to_is_closed(canned_broker: Any):
+    connection = _connect(canned_broker(lambda key, correlation: b""))
+    with socket.socket(fileno=os.dup(connection.fileno())) as same:
+        same.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(BrokerUnavailableError, match="lost broker"):
+        connection.send(ApiKey.FETCH, 12, b"")
+    assert connection.fileno() == -1
 
 
 def test_a_message_of_kio_there_and_back(canned_broker: Any, frame: Callable[[int, bytes], bytes]):
