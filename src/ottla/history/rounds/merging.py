@@ -7,7 +7,8 @@ about the loss of membership 7, which the first rebalance after 7 or that of the
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median_low
 from typing import Final
@@ -73,12 +74,28 @@ def _split_clocks(
 ) -> Iterator[tuple[list[tuple[_Key, Part]], Mapping[TopicPartition, CommitSpan]]]:
     """The parts of each clock with their keys, and its last commits: clocks that show most lives of the group first."""
     found = []
+    splits = {clock: split(items) for clock, items in clocks.items()}
+    emptied = {part.generation for parts, _ in splits.values() for part in parts if part.is_emptied and len(part.generations) > 1}
     for clock, items in clocks.items():
-        parts, commits = split(items)
-        keyed = list(_keyed(parts))
+        parts, commits = splits[clock]
+        keyed = list(_keyed([piece for part in parts for piece in _pieces(part, emptied)]))
         lives = max((key[0] for key, _ in keyed), default=0)
         found.append((-lives, SOURCE_RANK[items[0].source], clock, keyed, commits))
     return ((keyed, commits) for *_, keyed, commits in sorted(found, key=lambda each: each[:3]))
+
+
+def _pieces(part: Part, emptied: Container[int | None]) -> Iterator[Part]:
+    """The part, or two, where other sources show that the group was empty in between: the log of a broker does not say so (KIP-848)."""
+    at = next((at for at, item in enumerate(part.items[:-1]) if item.kind is Kind.JOIN_COMPLETED and item.generation in emptied), None)
+    if at is None or part.is_emptied or len(part.generations) < 2:
+        yield part
+        return
+    first, rest = part.items[: at + 1], part.items[at + 1 :]
+    before = part.generations.index(first[-1].generation or 0) + 1
+    yield replace(part, items=first, generations=part.generations[:before], stage=Stage.ENDED, is_emptied=True, reconciled=[])
+    yield replace(
+        part, items=rest, generations=part.generations[before:], old_generation=part.generations[before - 1], context=[], commits={}
+    )
 
 
 def _keyed(parts: list[Part]) -> Iterable[tuple[_Key, Part]]:
@@ -168,11 +185,12 @@ def _add_avoided(avoided: dict[_Return, list[Round]], key: _Key, part: Part, gro
     item = part.items[0]
     known = avoided.setdefault((key, item.instance_id or item.member_id, item.kind is Kind.JOIN_REFUSED), [])
     same_clock = next((each.parts[-1] for each in reversed(known) if each.parts[-1].clock == part.clock), None)
+    others = [each for each in known if all(other.clock != part.clock for other in each.parts)]
     within_ms = TAKES_TURNS_WITHIN_MS if item.kind is Kind.STATIC_REPLACED else FENCED_WITHIN_MS
     if same_clock is not None and part.started_ms - same_clock.items[-1].at_ms <= within_ms:
         same_clock.items += part.items
-    elif known and same_clock is None:
-        known[-1].parts.append(part)
+    elif others:
+        min(others, key=lambda each: abs(each.started_ms - part.started_ms)).parts.append(part)
     else:
         generation = part.generation if part.generation is not None or key[1] < 0 else key[1]
         known.append(Round(group=group, generation=generation, parts=[part], is_avoided=True))

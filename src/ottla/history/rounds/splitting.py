@@ -178,6 +178,7 @@ class _Splitter:
             part.generations.append(item.generation)
         part.context = [each for each in self._context if is_static_leave(each) and each.instance_id == item.instance_id]
         self._context = [each for each in self._context if each not in part.context]  # it is back
+        part.context += [each for each in self._context if each.kind in (Kind.LOADED, Kind.UNLOADED)]
         self._parts.append(part)
 
     def refused(self, item: Evidence) -> None:

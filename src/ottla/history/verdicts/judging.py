@@ -109,7 +109,7 @@ def doubts_in_hindsight(rounds: Sequence[Round]) -> dict[int, Doubt]:
     """The doubts about rounds of one group, by the round's identity."""
     doubts = {id(rebalance): _STARTED_AGAIN for rebalance in _starts_of_several(rounds)}
     for at, rebalance in enumerate(rounds):
-        if is_protocol_changed(rebalance):
+        if is_protocol_changed(rebalance) and any(_pairs(rebalance)):
             around = [*_restarts(rounds[at::-1]), *_restarts(rounds[at:])]
             names = {member.who.name for restart in (rebalance, *around) for member in _members(restart)}
             doubts |= {id(restart): _ROLLING if len(names) > 1 else _ONE_RESTART for restart in around}
@@ -377,7 +377,9 @@ def _by_broker(rebalance: Round, reading: _Reading) -> _Reading:
 
 
 def _after_outage(rebalance: Round, narrowed: Narrowed) -> Narrowed:
-    """What a group does soon after it has lost members together with others."""
+    """What a group does soon after it has lost members together with others; what a static member does after its coordinator had moved."""
+    if rebalance.is_avoided and narrowed.cause is Cause.STATIC_REJOIN and is_coordinator_moved(rebalance):
+        return _with_move(narrowed, _BY_AN_OUTAGE[Cause.STATIC_REJOIN], "the coordinator had moved")
     is_soon = rebalance.since_outage_ms is not None and rebalance.since_outage_ms <= OUTAGE_MS
     share = _BY_AN_OUTAGE.get(narrowed.cause, 0.0) if is_soon else 0.0
     return _with_move(narrowed, share, "members of several groups had been lost in one instant") if share else narrowed

@@ -211,3 +211,27 @@ def test_what_came_before_a_line_is_counted_on_its_own_clock() -> None:
     log.rebalance(4)
     (each,) = merge("g", by_clock(log.lines))
     assert [each.items_before(item) for item in each.items] == [0, 1, 2, 3]
+
+
+def test_returns_of_one_member_after_one_generation_are_joined_in_the_order_of_their_times() -> None:
+    log, topic = EvidenceLog(), EvidenceLog(Source.OFFSETS_TOPIC)
+    log.join("a", 0)
+    log.rebalance(1)
+    for each in (log, topic):
+        for at, after_ms in enumerate((5_000, 40_000)):
+            each.add(Kind.STATIC_REPLACED, after_ms, generation=1, member_id=f"b{at}", instance_id="i")
+    _, *avoided = merge("g", by_clock([*log.lines, *topic.lines]))
+    assert [[item.member_id for item in each.items] for each in avoided] == [["b0", "b0"], ["b1", "b1"]]
+
+
+def test_a_kip_848_group_that_another_source_shows_empty_was_empty() -> None:
+    log, topic = EvidenceLog(group_type="consumer"), EvidenceLog(Source.OFFSETS_TOPIC, group_type="consumer")
+    for each in (log, topic):
+        for generation, name in enumerate("ab", 7):
+            each.add(Kind.MEMBER_REMOVED if each is log else Kind.MEMBER_LEFT, 2, member_id=name, generation=generation)
+            each.add(Kind.JOIN_COMPLETED if each is log or generation < 8 else Kind.EMPTIED, generation=generation)
+        each.add(Kind.MEMBER_JOINED, 500, member_id="a")
+        each.add(Kind.JOIN_COMPLETED, generation=9)
+        each.add(Kind.SYNC_COMPLETED, 500, generation=9)
+    lost, back = merge("g", by_clock([*log.lines, *topic.lines]))
+    assert [(each.generation, len(each.parts)) for each in (lost, back)] == [(8, 2), (9, 2)]

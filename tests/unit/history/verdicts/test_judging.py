@@ -201,6 +201,15 @@ def test_a_static_return_is_a_row_of_its_own() -> None:
     assert Cause.STATIC_FENCED in verdict.candidates
 
 
+def test_a_static_return_just_after_the_coordinator_was_loaded_is_the_coordinators() -> None:
+    log = settled()
+    log.add(Kind.LOADED, 5_000)
+    log.add(Kind.STATIC_REPLACED, 100, generation=1, member_id="m9", instance_id="i")
+    verdict = last(log)
+    assert (verdict.kind, verdict.cause, verdict.confidence) == (AVOIDED, Cause.COORDINATOR_MOVE, Confidence.MEDIUM)
+    assert Cause.STATIC_REJOIN in verdict.candidates
+
+
 def test_kip_848_leaves_that_come_back_with_the_same_id_were_no_restart() -> None:
     log = EvidenceLog(group_type="consumer")
     log.add(Kind.MEMBER_LEFT, member_id="A")
@@ -438,6 +447,12 @@ def test_a_member_that_brings_another_assignor_changed_it() -> None:
     verdict = last(log, topic)
     assert (verdict.cause, verdict.confidence) == (Cause.ASSIGNOR_CHANGE, Confidence.MEDIUM)
     assert Cause.JOIN_NEW in verdict.candidates
+    log.leave("w1-id", 2, client_id="w1", client_reason="the consumer is being closed")
+    log.rebalance(3, count=1)
+    log.join("w1-again", 3, client_id="w1", after_ms=2_000)
+    log.rebalance(4, count=2)
+    restart = judge_group("g", [*log.lines, *topic.lines])[2:]
+    assert [each.cause for each in restart] == [Cause.RESTART_DYNAMIC] * 2, "a newcomer had changed the assignor, no restart"
 
 
 def test_a_group_that_starts_again_after_an_outage_was_not_started_by_an_operator() -> None:
