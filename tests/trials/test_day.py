@@ -48,6 +48,9 @@ def _verdict(cause: str, *more: str, at_ms: int = 12_000, confidence: str = "hig
         "confidence": confidence,
         "contributing": [],
         "who": None,
+        "members_before": 2,
+        "members_after": 2,
+        "evidence": {},
     } | named
 
 
@@ -65,6 +68,16 @@ def test_an_incident_is_right_held_missed_or_wrong() -> None:
     assert _outcome([_verdict("RESTART_DYNAMIC"), _verdict("EXPIRE_HEARTBEAT", at_ms=13_000)]) == WRONG, "each sentence has to be right"
     assert _outcome([_verdict("COOP_FOLLOWUP")]) == WRONG, "a second half alone does not tell of a restart"
     assert _outcome([_verdict("RESTART_DYNAMIC", at_ms=16_000), _verdict("RESTART_DYNAMIC", group="billing")]) == MISSED
+
+
+def test_a_late_return_has_the_cause_of_its_loss() -> None:
+    who = {"client_id": _restart().culprits[0], "instance_id": None}
+    late = [_verdict("RESTART_DYNAMIC"), _verdict("RESTART_DYNAMIC", at_ms=32_000, who=who, evidence={"absence_ms": 20_000})]
+    step = Step(group="orders", from_ms=31_000, to_ms=33_000, causes=("TOPIC_CHANGE",), is_required=False)
+    topic = Action(kind="add_partitions", incident="topic change", planned=True, culprits=(), from_ms=31_000, to_ms=33_000, steps=[step])
+    assert [told.outcome for told in score(_day(_restart(), topic), late).incidents] == [RIGHT, RIGHT]
+    late[1]["members_after"] = 1
+    assert [told.outcome for told in score(_day(_restart(), topic), late).incidents] == [RIGHT, WRONG], "a loss is no return"
 
 
 def test_what_others_do_meanwhile_is_not_wrong_and_hides_what_is_not_told() -> None:

@@ -137,6 +137,17 @@ class Score:
         return counts
 
 
+ALSO: Final[Mapping[str, tuple[str, ...]]] = {
+    "never_sync": (Cause.JOIN_TIMEOUT,),
+    "slow_consumer": (Cause.JOIN_TIMEOUT,),
+    "block_poll": (Cause.JOIN_TIMEOUT,),
+    "join_with_other_assignor": (Cause.FAILED_JOIN,),
+    "change_assignor_static": (Cause.FAILED_JOIN,),
+}
+"""What ledgers lack: a member that does not answer while others rebalance is late to join; and the group may have members with the other
+assignor only, with which it may not join."""
+
+
 def with_delays(day: Day) -> Day:
     """The day, with steps that last as long as the outage of the broker in which they end: their members cannot join before."""
     outages = [step for action in day.actions if action.incident == OUTAGE for step in action.steps]
@@ -145,7 +156,8 @@ def with_delays(day: Day) -> Day:
         steps = []
         for step in action.steps:
             ends = (each.to_ms for each in outages if each.group == step.group and each.from_ms <= step.to_ms <= each.to_ms)
-            steps.append(replace(step, to_ms=max((step.to_ms, *ends))))
+            also = (*step.also, *(ALSO.get(action.kind, ()) if step.causes else ()))
+            steps.append(replace(step, to_ms=max((step.to_ms, *ends)), also=also))
         actions.append(replace(action, steps=steps))
     return replace(day, actions=actions)
 
@@ -164,6 +176,7 @@ def _judge(day: Day, verdict: Verdict) -> Judged:
     steps = day.steps_at(verdict["group"], first_ms - CLOCK_MS, first_ms + CLOCK_MS)
     if not steps and verdict["ended_ms"] is not None:
         steps = day.steps_at(verdict["group"], first_ms, verdict["ended_ms"])
+    steps = [*steps, *(each for each in _of_loss(day, verdict) if all(each[1] is not step for _, step in steps))]
     tolerant = [step for _, step in steps if not step.causes]
     is_uncertain = tolerant or any(action.failure or _is_disturbed(day, action) for action, _ in steps)
     if not steps or is_uncertain:
@@ -172,6 +185,17 @@ def _judge(day: Day, verdict: Verdict) -> Judged:
         return Judged(verdict, steps, RIGHT)
     holds = _holds(verdict, {cause for _, step in steps for cause in (*step.causes, *step.also)})
     return Judged(verdict, steps, HELD if holds else WRONG)
+
+
+def _of_loss(day: Day, verdict: Verdict) -> Sequence[tuple[Action, Step]]:
+    """Of a member that comes back: what was done to it when it went, which is the cause of its return, however late that is."""
+    before, after, who = verdict["members_before"], verdict["members_after"], verdict["who"]
+    absence_ms = verdict["evidence"].get("absence_ms", 0)
+    if before is None or after is None or after < before or who is None or absence_ms <= 0:
+        return ()
+    lost_ms = verdict["started_ms"] - absence_ms
+    steps = day.steps_at(verdict["group"], lost_ms - CLOCK_MS, lost_ms + CLOCK_MS)
+    return [(action, step) for action, step in steps if not {who["client_id"], who["instance_id"]}.isdisjoint(action.culprits)]
 
 
 def _holds(verdict: Verdict, causes: Container[str]) -> bool:

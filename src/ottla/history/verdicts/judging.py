@@ -58,6 +58,9 @@ WHOLE: Final = (Cause.CAPACITY, Cause.STORE_ERROR, Cause.MIGRATION, Cause.ASSIGN
 SETTLES_MS: Final = 3_000
 """Who comes this soon after a group's first assignment belongs to its start."""
 
+STOPS_MS: Final = 2_000
+"""All members of a group are closed within a time like this."""
+
 _TOLD_BY_ROLE: Final = frozenset({Role.EXPIRED, Role.LATE_TO_JOIN, Role.LATE_TO_SYNC})
 """Departures whose rules say all that the coordinator's lines do."""
 
@@ -92,11 +95,12 @@ def _finding(item: Evidence, causes: list[Cause], is_open: Weights) -> Finding:
 
 
 class Doubt(NamedTuple):
-    """Another cause that a restart may be part of, its share, and why."""
+    """Another cause that a restart may be part of, its share, and why. stopped_ms: when the last of all members closed, where they did."""
 
     cause: Cause
     share: float
     reason: str
+    stopped_ms: int | None = None
 
 
 _STARTED_AGAIN: Final = Doubt(Cause.COLD_START, 0.3, "the whole group was started again")
@@ -107,7 +111,7 @@ _ROLLING: Final = Doubt(Cause.ASSIGNOR_CHANGE, 0.6, "one of the restarts in whic
 
 def doubts_in_hindsight(rounds: Sequence[Round]) -> dict[int, Doubt]:
     """The doubts about rounds of one group, by the round's identity."""
-    doubts = {id(rebalance): _STARTED_AGAIN for rebalance in _starts_of_several(rounds)}
+    doubts = {id(rebalance): _STARTED_AGAIN._replace(stopped_ms=stopped_ms) for rebalance, stopped_ms in _starts_of_several(rounds)}
     for at, rebalance in enumerate(rounds):
         if is_protocol_changed(rebalance) and any(_pairs(rebalance)):
             around = [*_restarts(rounds[at::-1]), *_restarts(rounds[at:])]
@@ -118,12 +122,21 @@ def doubts_in_hindsight(rounds: Sequence[Round]) -> dict[int, Doubt]:
 
 def with_doubt(narrowed: Narrowed, doubt: Doubt) -> Narrowed:
     """A restart with another cause that it may be part of; any other cause stays as it is."""
-    if narrowed.cause is not Cause.RESTART_DYNAMIC:
-        return narrowed
+    return _mixed(narrowed, doubt) if narrowed.cause is Cause.RESTART_DYNAMIC else narrowed
+
+
+def _mixed(narrowed: Narrowed, doubt: Doubt) -> Narrowed:
     shares = {cause: share * (1 - doubt.share) for cause, share in narrowed.shares}
     shares[doubt.cause] = shares.get(doubt.cause, 0.0) + doubt.share
     ranked = sorted(shares.items(), key=lambda item: -item[1])
     return narrowed._replace(shares=ranked, confidence=min(narrowed.confidence, Confidence.MEDIUM), rules=(*narrowed.rules, doubt.reason))
+
+
+def started_again(narrowed: Narrowed, loss: Departure, doubt: Doubt) -> Narrowed:
+    """The return of a member that had been lost long before all others closed: it most likely starts because all do."""
+    if doubt.stopped_ms is None or loss.at_ms > doubt.stopped_ms - STOPS_MS or narrowed.cause is not Cause.EXPIRE_HEARTBEAT:
+        return narrowed
+    return _mixed(narrowed, doubt._replace(share=0.6))
 
 
 def _members(rebalance: Round) -> list[Departure | Arrival]:
@@ -152,9 +165,10 @@ def _restarts(rounds: Sequence[Round]) -> Iterator[Round]:
         last = rebalance
 
 
-def _starts_of_several(rounds: Sequence[Round]) -> Iterator[Round]:
-    """The rounds in which a group starts that had lost several members one after the other, or all at once."""
+def _starts_of_several(rounds: Sequence[Round]) -> Iterator[tuple[Round, int | None]]:
+    """The rounds in which a group starts that had lost several members one after the other, or all at once; when the last one closed."""
     several, is_starting = False, False
+    stopped_ms: int | None = None
     for rebalance in rounds:
         if rebalance.is_avoided:
             continue
@@ -163,7 +177,10 @@ def _starts_of_several(rounds: Sequence[Round]) -> Iterator[Round]:
         elif rebalance.since_cold_start_ms is None or rebalance.since_cold_start_ms > SETTLES_MS:
             is_starting = False
         if is_starting:
-            yield rebalance
+            yield rebalance, stopped_ms
+        if rebalance.count_after == 0:
+            closed = [departure.at_ms for departure in rebalance.departures if departure.role == Role.LEFT]
+            stopped_ms = max(closed, default=None)
         several = (several and not rebalance.arrivals) or (rebalance.count_before or 0) > 1 or (rebalance.count_after or 0) > 1
 
 
@@ -326,7 +343,7 @@ def _readings(rebalance: Round, losses: dict[int, Narrowed], doubt: Doubt | None
         arrival.is_protocol_changed = has_other_protocol
         narrowed = _judge_arrival(arrival, rebalance, losses)
         if doubt is not None and arrival.loss is not None:
-            narrowed = with_doubt(narrowed, doubt)
+            narrowed = started_again(with_doubt(narrowed, doubt), arrival.loss, doubt)
         readings.append(_Reading(narrowed, arrival.at_ms, arrival.who, arrival=arrival))
     if not readings or _begins_with_rejoin(rebalance):
         change = _judge_change(rebalance)

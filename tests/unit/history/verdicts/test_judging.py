@@ -478,3 +478,20 @@ def test_a_loss_within_a_rebalance_that_others_began_is_not_what_it_is_put_down_
     log.join("m4", 1, client_id="w4", coalesced=True)
     log.rebalance(2, count=1)
     assert last(log).cause is Cause.LEAVE_CLOSE
+
+
+def test_a_member_that_was_lost_long_before_its_group_was_stopped_starts_with_it() -> None:
+    log = EvidenceLog()
+    for generation, name in enumerate(("a", "b", "c"), 1):
+        log.join(f"{name}-id", generation - 1, client_id=name)
+        log.rebalance(generation, count=generation)
+    log.expire("a-id", 3, after_ms=30_000, client_id="a")
+    log.rebalance(4, count=2)
+    for generation, name in ((4, "b"), (5, "c")):
+        log.leave(f"{name}-id", generation, client_id=name)
+        log.rebalance(generation + 1, count=5 - generation)
+    log.join("a-new", 6, client_id="a")
+    log.rebalance(7, count=1)
+    verdict = last(log)
+    assert (verdict.cause, verdict.confidence) == (Cause.COLD_START, Confidence.MEDIUM)
+    assert Cause.EXPIRE_HEARTBEAT in verdict.candidates
