@@ -4,6 +4,7 @@ Members that are lost by themselves are lost one by one: heartbeats of two are s
 network may be lost together, while the broker serves the others: it says something of its groups meanwhile, or nearly all members stay.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -21,11 +22,13 @@ STOOD_STILL_MS: Final = 4_000
 STAY_SHARE_MAX: Final = 0.55
 """Where so large a share of the members stays, it was not the broker. Some that seem to stay had gone unseen."""
 LOST_AT_ONCE: Final = "members_lost_at_once"
-"""The figure of a loss: how many members of all groups were lost in this instant."""
+"""The figure of a loss: how many members of all groups were lost in this instant, by their broker."""
+LOST_IN_GROUP: Final = "members_lost_in_group"
+"""The figure of a loss: how many members of its group were lost in this instant, where more than two in three are of this group."""
 
 
 def note_outages(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """The same evidence; expired sessions of one instant have the number of members that were lost in it."""
+    """The same evidence; expired sessions of one instant have the number of members that were lost in it, by the broker or of one group."""
     by_clock: dict[str, list[Evidence]] = {}
     unloaded: dict[str, list[int]] = {}
     loaded: dict[str, list[int]] = {}
@@ -56,6 +59,11 @@ def note_outages(evidence: Sequence[Evidence]) -> list[Evidence]:
             is_of_broker = is_of_several and not began_together and _stood_still(together, said[clock], members_of.get(clock, ()))
             if (has_unloaded and len(members) > 1) or is_of_broker:
                 noted |= {id(item): replace(item, evidence={**item.evidence, LOST_AT_ONCE: len(members)}) for item in together}
+                continue
+            of_group = Counter(group for group, _ in members)
+            for item in together:
+                if of_group[item.group] > 2 * (len(members) - of_group[item.group]):
+                    noted[id(item)] = replace(item, evidence={**item.evidence, LOST_IN_GROUP: of_group[item.group]})
     return [noted.get(id(item), item) for item in evidence]
 
 

@@ -6,6 +6,7 @@ from typing import Final
 from ottla.history.rounds.membership import Role
 from ottla.history.rounds.round import Departure
 from ottla.history.sources.evidence import Cause, Source
+from ottla.history.sources.outages import LOST_IN_GROUP
 from ottla.history.verdicts.verdict import Confidence, Rule
 
 COMMITS_ON_CLOSE_MS: Final = 2_000
@@ -109,6 +110,10 @@ def static_had_closed(departure: Departure) -> bool:
 def static_expired_after_closes(departure: Departure) -> bool:
     closed = any(each.returned is None for each in departure.closed_before)
     return static_expired(departure) and departure.returned is None and closed
+
+
+def static_group_expired(departure: Departure) -> bool:
+    return static_expired(departure) and departure.went_with_all and LOST_IN_GROUP in departure.figures
 
 
 def expired_in_consumer_group(departure: Departure) -> bool:
@@ -334,6 +339,14 @@ DEPARTURE_RULES: Final[tuple[Rule[Departure], ...]] = (
         weights={_C.EXPIRE_HEARTBEAT: 1, _C.LEAVE_CLOSE: 8, _C.POLL_TIMEOUT: 1, _C.RESTART_DYNAMIC: 1},
         confidence=_MEDIUM,
         holds=static_expired_after_closes,
+    ),
+    Rule(
+        name="all static members of a group expired in one instant",
+        source=_LOG,
+        condition="no member is left, and few others were lost then: all were stopped in order, which static members do not say",
+        weights={_C.EXPIRE_HEARTBEAT: 1, _C.LEAVE_CLOSE: 8, _C.POLL_TIMEOUT: 1, _C.RESTART_DYNAMIC: 16},
+        confidence=_MEDIUM,
+        holds=static_group_expired,
     ),
     Rule(
         name="a static member had closed",

@@ -8,6 +8,7 @@ from ottla.history.processes import Identity
 from ottla.history.rounds.membership import Role
 from ottla.history.rounds.round import Arrival, Departure
 from ottla.history.sources.evidence import Cause, Kind, Source
+from ottla.history.sources.outages import LOST_IN_GROUP
 from ottla.history.verdicts import departure_rules as conditions
 from ottla.history.verdicts.departure_rules import ANY_LOSS, AWAY, BACK, DEPARTURE_RULES, OPEN, SILENT
 from ottla.history.verdicts.verdict import findings_of
@@ -79,6 +80,9 @@ HOLDS: dict[str, Departure] = {
     "session expired": departure(role=Role.EXPIRED),
     "session of a static member expired": departure(role=Role.EXPIRED, who=STATIC),
     "a static member expired after others had closed": departure(role=Role.EXPIRED, who=STATIC, closed_before=[departure()]),
+    "all static members of a group expired in one instant": departure(
+        role=Role.EXPIRED, who=STATIC, went_with_all=True, figures={LOST_IN_GROUP: 3}
+    ),
     "a static member had closed": departure(role=Role.EXPIRED, who=STATIC, had_left_for_now=True),
     "session expired, KIP-848": departure(role=Role.EXPIRED, is_consumer_type=True),
     "did not join again": departure(role=Role.LATE_TO_JOIN),

@@ -495,3 +495,29 @@ def test_a_member_that_was_lost_long_before_its_group_was_stopped_starts_with_it
     verdict = last(log)
     assert (verdict.cause, verdict.confidence) == (Cause.COLD_START, Confidence.MEDIUM)
     assert Cause.EXPIRE_HEARTBEAT in verdict.candidates
+
+
+def test_all_static_members_that_expire_together_while_few_others_do_were_stopped() -> None:
+    def expire_all(*, others: int) -> Verdict:
+        log, other = EvidenceLog(), EvidenceLog(group="other")
+        for generation, name in enumerate("abc", 1):
+            log.join(f"{name}-id", generation - 1, client_id=name, instance_id=name)
+            log.rebalance(generation, count=generation)
+        log.now_ms += 30_000
+        other.now_ms = log.now_ms - 2_000
+        other.join("y-id", 2, client_id="y", after_ms=0)  # so the broker did not stand still
+        other.now_ms = log.now_ms
+        for name in "abc":
+            log.expire(f"{name}-id", 3, after_ms=500, instance_id=name)
+        log.add(Kind.EMPTIED, generation=4)
+        for at in range(others):
+            other.expire(f"x{at}-id", 3, after_ms=400, client_id=f"x{at}")
+        for name in "abc":
+            log.join(f"{name}-new", 4, client_id=name, instance_id=name, after_ms=1_000)
+        log.rebalance(5, count=3)
+        return judge([*log.lines, *other.lines])["g"][3]
+
+    assert expire_all(others=1).cause is Cause.RESTART_DYNAMIC
+    assert expire_all(others=1).confidence < Confidence.HIGH
+    assert Cause.EXPIRE_HEARTBEAT in expire_all(others=1).candidates
+    assert expire_all(others=2).cause is Cause.EXPIRE_HEARTBEAT, "others were lost with them"
