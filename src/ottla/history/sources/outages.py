@@ -16,7 +16,9 @@ GROUPS_MIN, MEMBERS_MIN = 2, 3
 UNLOADS_WITHIN_MS: Final = 5_000
 """A broker that stood still for long is no leader any more, which it learns when it goes on: then two members of one group are enough."""
 BEGAN_WITHIN_MS: Final = 60_000
-"""All sessions begin again when groups are loaded, so that those of members that are dead end together."""
+"""All sessions begin again when groups are loaded, so that those of members that are dead end together, which do not come back at once."""
+BACK_MS: Final = 5_000
+"""A member that lives joins again by then."""
 STOOD_STILL_MS: Final = 4_000
 """A broker that stood still for a session timeout has said nothing for as long before. Few sessions are shorter."""
 STAY_SHARE_MAX: Final = 0.55
@@ -54,7 +56,7 @@ def note_outages(evidence: Sequence[Evidence]) -> list[Evidence]:
             end_ms = together[-1].at_ms
             has_unloaded = any(0 <= at_ms - end_ms <= UNLOADS_WITHIN_MS for at_ms in unloaded.get(clock, ()))
             loads = [at_ms for at_ms in loaded.get(clock, ()) if 0 <= end_ms - at_ms <= BEGAN_WITHIN_MS]
-            began_together = bool(loads) and not _joined_since(max(loads), together, members_of.get(clock, ()))
+            began_together = bool(loads) and not _have_lived(max(loads), together, members_of.get(clock, ()))
             is_of_several = len({group for group, _ in members}) >= GROUPS_MIN and len(members) >= MEMBERS_MIN
             is_of_broker = is_of_several and not began_together and _stood_still(together, said[clock], members_of.get(clock, ()))
             if (has_unloaded and len(members) > 1) or is_of_broker:
@@ -67,11 +69,19 @@ def note_outages(evidence: Sequence[Evidence]) -> list[Evidence]:
     return [noted.get(id(item), item) for item in evidence]
 
 
-def _joined_since(load_ms: int, together: Sequence[Evidence], about_members: Iterable[Evidence]) -> bool:
-    """Whether most of these members were heard of after their groups were loaded."""
-    lost = {item.member_id for item in together}
-    heard = {item.member_id for item in about_members if load_ms < item.at_ms < together[0].at_ms}
-    return 2 * len(lost & heard) > len(lost)
+def _have_lived(load_ms: int, together: Sequence[Evidence], about_members: Sequence[Evidence]) -> bool:
+    """Whether most of these members were heard of after their groups were loaded, or come back at once."""
+    lost = set(map(_member, together))
+    first_ms, last_ms = together[0].at_ms, together[-1].at_ms
+    heard = {_member(item) for item in about_members if load_ms < item.at_ms < first_ms}
+    back = {
+        _member(item)
+        for item in about_members
+        if last_ms - AT_ONCE_MS < item.at_ms <= last_ms + BACK_MS
+        and item.kind is not Kind.MEMBER_REMOVED
+        and item.trigger != Cause.EXPIRE_HEARTBEAT
+    }
+    return 2 * len(lost & (heard | back)) > len(lost)
 
 
 def _stood_still(together: Sequence[Evidence], said: Sequence[int], about_members: Sequence[Evidence]) -> bool:

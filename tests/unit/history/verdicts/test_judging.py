@@ -329,7 +329,7 @@ def test_the_same_words_count_once_and_unknown_ones_not_at_all() -> None:
 # --- one cause for what happens together
 
 
-def expired_at_once(group: str, names: tuple[str, ...], at_ms: int) -> EvidenceLog:
+def expired_at_once(group: str, names: tuple[str, ...], at_ms: int, *, absence_ms: int = 300) -> EvidenceLog:
     log = EvidenceLog(group=group, clock="broker")
     for name in names:
         log.join(f"{name}-id", 0, client_id=name, after_ms=10)
@@ -340,7 +340,7 @@ def expired_at_once(group: str, names: tuple[str, ...], at_ms: int) -> EvidenceL
         log.add(Kind.MEMBER_REMOVED, 20, member_id=f"{name}-id", client_id=name, trigger="EXPIRE_HEARTBEAT")
     log.add(Kind.EMPTIED, 10, generation=2)
     for name in names:
-        log.join(f"{name}-new", 2, client_id=name, after_ms=300)
+        log.join(f"{name}-new", 2, client_id=name, after_ms=absence_ms)
     log.rebalance(3, count=len(names))
     return log
 
@@ -358,10 +358,15 @@ def test_members_of_several_groups_that_are_lost_in_one_instant_were_lost_by_the
 
 
 def test_sessions_that_began_together_when_groups_were_loaded_end_together() -> None:
-    a, b = expired_at_once("a", ("a1", "a2"), 1_090_000), expired_at_once("b", ("b1", "b2"), 1_090_200)
-    loaded = EvidenceLog(group="c", clock="broker", now_ms=1_045_000)
-    loaded.add(Kind.LOADED)
-    assert judge([*a.lines, *b.lines, *loaded.lines])["a"][1].cause is Cause.EXPIRE_HEARTBEAT
+    def first_loss(absence_ms: int) -> Verdict:
+        a = expired_at_once("a", ("a1", "a2"), 1_090_000, absence_ms=absence_ms)
+        b = expired_at_once("b", ("b1", "b2"), 1_090_200, absence_ms=absence_ms)
+        loaded = EvidenceLog(group="c", clock="broker", now_ms=1_045_000)
+        loaded.add(Kind.LOADED)
+        return judge([*a.lines, *b.lines, *loaded.lines])["a"][1]
+
+    assert first_loss(8_000).cause is Cause.EXPIRE_HEARTBEAT
+    assert first_loss(300).cause is Cause.COORDINATOR_MOVE, "who comes back at once had lived"
 
 
 def test_one_member_that_is_lost_after_a_move_is_not_put_down_to_it() -> None:
