@@ -181,10 +181,21 @@ def _judge(day: Day, verdict: Verdict) -> Judged:
     is_uncertain = tolerant or any(action.failure or _is_disturbed(day, action) for action, _ in steps)
     if not steps or is_uncertain:
         return Judged(verdict, steps, None)
+    told = [*steps, *_within(day, verdict, steps)]
     if any(step.tolerates(verdict["cause"]) for _, step in steps):
-        return Judged(verdict, steps, RIGHT)
+        return Judged(verdict, told, RIGHT)
     holds = _holds(verdict, {cause for _, step in steps for cause in (*step.causes, *step.also)})
-    return Judged(verdict, steps, HELD if holds else WRONG)
+    return Judged(verdict, told, HELD if holds else WRONG)
+
+
+def _within(day: Day, verdict: Verdict, steps: Iterable[tuple[Action, Step]]) -> Iterable[tuple[Action, Step]]:
+    """What began while the rebalance ran, and is told among the causes that contributed to it."""
+    if verdict["ended_ms"] is None:
+        return
+    known = {id(step) for _, step in steps}
+    for action, step in day.steps_at(verdict["group"], verdict["started_ms"], verdict["ended_ms"]):
+        if id(step) not in known and not action.failure and not set(step.causes).isdisjoint(verdict["contributing"]):
+            yield action, step
 
 
 def _of_loss(day: Day, verdict: Verdict) -> Sequence[tuple[Action, Step]]:

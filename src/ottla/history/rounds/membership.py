@@ -296,7 +296,7 @@ CLOSED_MAX: Final = 100
 FIRST_EPOCH: Final = 2
 EARLY_GENERATION: Final = 3
 _EMPTY: Final = Membership({}, None, None, True)
-_LISTS_MEMBERS: Final = (Kind.SYNC_COMPLETED, Kind.JOIN_COMPLETED, Kind.EMPTIED)
+_LISTS_MEMBERS: Final = (Kind.SYNC_COMPLETED, Kind.JOIN_COMPLETED)
 
 
 class MembershipWalk:
@@ -485,13 +485,13 @@ def _membership(
 
 def _membership_after(rebalance: Round) -> Membership | None:
     """The members that the best source lists at the end of the round."""
+    if any(part.items[-1].kind is Kind.EMPTIED for part in rebalance.parts):
+        return _EMPTY
     for kind in _LISTS_MEMBERS:
         for part in rebalance.parts:
             for item in reversed(part.items):
                 if item.kind is not kind:
                     continue
-                if kind is Kind.EMPTIED:
-                    return _EMPTY
                 if item.members is not None:
                     has_assignments = kind is Kind.SYNC_COMPLETED
                     return _membership(item.members, item.protocol, item.topics, has_assignments=has_assignments)

@@ -234,6 +234,8 @@ def _name_expired(evidence: list[Evidence]) -> list[Evidence]:
     silent = [item for item in evidence if item.kind is Kind.CLIENT_LOST and item.trigger == Cause.POLL_TIMEOUT and item.member_id is None]
     if not silent:
         return evidence
+    classic = {name_in_member_id(item.member_id) for item in evidence}
+    silent = [item for item in silent if item.client_id is None or item.client_id not in classic]
     owners = {item.member_id: item.client_id for item in evidence if item.client_id is not None}
     expired = [
         item for item in evidence if item.kind is Kind.MEMBER_REMOVED and item.group_type == "consumer" and item.member_id is not None
