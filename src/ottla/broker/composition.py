@@ -31,6 +31,7 @@ from ottla.broker.network.limits import ConnectionLimits, ConnectionQuotas, Desc
 from ottla.broker.network.memory import ResponseMemory, request_memory
 from ottla.broker.network.request import Authorizer, Session
 from ottla.broker.network.scheduling import Background, EventLoopBatch, Pipelining, RequestScheduler
+from ottla.broker.network.throttling import Throttling
 from ottla.broker.partitions.batch_reading import BatchReading, RecordCheckBackend
 from ottla.broker.partitions.directory_watch import DirectoryWatch
 from ottla.broker.partitions.log_cleaner import LogCleaner
@@ -158,6 +159,7 @@ class Components:
             write_offsets_marker=OffsetsMarkers(self.coordinators, self.cluster_metadata),
         )
         self.fetch_sessions: dict[int, FetchSessions] = {}
+        self.throttling: dict[int, Throttling] = {}
         self.leadership = Leadership(
             metadata_log=self.metadata_log,
             partitions=self.partitions,
@@ -195,8 +197,16 @@ class Components:
         self._add_transactions(node)
         sessions_max = self.config.number("max.incremental.fetch.session.cache.slots")
         self.fetch_sessions[node_id] = FetchSessions(sessions_max, lambda: uuid.uuid4().int % (2**31 - 1) + 1)
+        self.throttling[node_id] = self._throttling()
         self.brokers.add(node)
         return node
+
+    def _throttling(self) -> Throttling:
+        windows, of_controller = (
+            (self.config.number(f"{prefix}quota.window.num"), self.config.number(f"{prefix}quota.window.size.seconds"))
+            for prefix in ("", "controller.")
+        )
+        return Throttling(self.cluster_metadata.client_quotas, monotonic_s, windows=windows, controller_windows=of_controller)
 
     def _add_transactions(self, node: Node) -> None:
         replies = PendingReplies()
@@ -223,6 +233,7 @@ class Components:
         """Remove a broker that could not be started."""
         self.brokers.remove(node)
         del self.coordinators.by_broker[node.id], self.groups[node.id], self.fetch_sessions[node.id]
+        del self.throttling[node.id]
         del self.transaction_coordinators.by_broker[node.id], self.transactions[node.id]
 
     def collaborators(self, node: Node) -> Mapping[str, object]:
@@ -260,6 +271,7 @@ class Components:
             "response_memory": self.response_memory,
             "scheduler": self.scheduler,
             "served_versions": SERVED_VERSIONS,
+            "throttling": self.throttling[node.id],
             "timestamp_lookups": self.timestamp_lookups,
             "topic_deletion": self.topic_deletion,
             "transactional_ids": self.transactional_ids,
@@ -269,12 +281,17 @@ class Components:
     def dispatcher(self, node: Node) -> Dispatcher:
         """The requests of one broker; after `open`, as the cluster's id is known then."""
         apis = bind_apis(self.collaborators(node))
-        return Dispatcher(apis, self.scheduler, self.missing_features, is_checked=self.authorizer is not None)
+        is_checked, throttling = self.authorizer is not None, self.throttling[node.id]
+        return Dispatcher(apis, self.scheduler, self.missing_features, is_checked=is_checked, throttling=throttling)
+
+    def _connection_quotas(self) -> ConnectionQuotas:
+        windows = self.config.number("quota.window.num"), self.config.number("quota.window.size.seconds")
+        return ConnectionQuotas(self.connection_limits, self.descriptors, self.cluster_metadata.client_quotas, windows)
 
     def servers(self, node: Node, listeners: Iterable[str]) -> dict[str, Server]:
         """The connections of one broker, by listener; after `open`. Raises ConfigError for a limit of a host with an unknown name."""
         self.connection_limits.load()
-        dispatcher, quotas = self.dispatcher(node), ConnectionQuotas(self.connection_limits, self.descriptors)
+        dispatcher, quotas = self.dispatcher(node), self._connection_quotas()
         return {
             name: Server(
                 name=name,

@@ -61,6 +61,10 @@ _OWN_BROKER_SETTINGS = (
         doc="Whether everything is allowed on a resource that no ACL is about.",
         is_internal=True,
     ),
+    number_setting(ConfigType.INT, "quota.window.num", 11, "How many samples client quotas are measured in.", 1),
+    number_setting(ConfigType.INT, "quota.window.size.seconds", 1, "How long each sample of client quotas is, in seconds.", 1),
+    number_setting(ConfigType.INT, "controller.quota.window.num", 11, "The same of controller_mutation_rate: how many samples.", 1),
+    number_setting(ConfigType.INT, "controller.quota.window.size.seconds", 1, "The same: how long each sample is, in seconds.", 1),
     flag_setting("auto.create.topics.enable", True, "Whether a topic is created when a client first requests it."),
     number_setting(
         ConfigType.INT,

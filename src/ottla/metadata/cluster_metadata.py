@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 
 from ottla.config import ConfigSource, Value
 from ottla.metadata.acls import ClusterAcls
+from ottla.metadata.client_quotas import ClientQuotas
 from ottla.metadata.records import (
     NO_LEADER,
     AbortTransaction,
     AccessControlEntryRecord,
     BeginTransaction,
+    ClientQuotaRecord,
     ConfigRecord,
     EndTransaction,
     FeatureLevelRecord,
@@ -64,6 +66,7 @@ class ClusterMetadata:
         self.broker_ids = broker_ids
         self.live_ids = set(broker_ids)
         self.acls = ClusterAcls()
+        self.client_quotas = ClientQuotas()
         self.configs = ResourceConfigs(broker_ids[0] if broker_ids else None, broker_default)
 
     # Reads.
@@ -132,6 +135,8 @@ class ClusterMetadata:
                 self.configs.replay(record)
             case AccessControlEntryRecord() | RemoveAccessControlEntryRecord():
                 self.acls.replay(record)
+            case ClientQuotaRecord():
+                self.client_quotas.replay(record)
             case FeatureLevelRecord():
                 self.features[record.name] = record.level
                 self.features_epoch += 1

@@ -28,7 +28,7 @@ from ottla.protocol.wire.primitives import Reader, Writer
 FRAME_VERSION: Final = 1
 NO_LEADER: Final = -1
 
-NOT_ENFORCED: Final = {10: "delegation tokens", 11: "SCRAM credentials", 14: "quotas"}
+NOT_ENFORCED: Final = {10: "delegation tokens", 11: "SCRAM credentials"}
 """Types of records that this broker does not enforce, and their names."""
 
 
@@ -313,6 +313,7 @@ MetadataRecord = (
     | ProducerIdsRecord
     | AccessControlEntryRecord
     | RemoveAccessControlEntryRecord
+    | ClientQuotaRecord
 )
 TransactionMark = BeginTransaction | EndTransaction | AbortTransaction
 
@@ -343,7 +344,7 @@ METADATA_TYPES: Final[Mapping[int, MetadataRecordType]] = {
     10: _type("DELEGATION_TOKEN_RECORD", DelegationTokenRecord),
     11: _type("USER_SCRAM_CREDENTIAL_RECORD", UserScramCredentialRecord),
     12: _type("FEATURE_LEVEL_RECORD", FeatureLevelRecord, is_replayed=True),
-    14: _type("CLIENT_QUOTA_RECORD", ClientQuotaRecord),
+    14: _type("CLIENT_QUOTA_RECORD", ClientQuotaRecord, is_replayed=True),
     15: _type("PRODUCER_IDS_RECORD", ProducerIdsRecord, is_replayed=True),
     17: _type("BROKER_REGISTRATION_CHANGE_RECORD", BrokerRegistrationChangeRecord, 3),
     18: _type("ACCESS_CONTROL_ENTRY_RECORD", AccessControlEntryRecord, is_replayed=True),

@@ -12,6 +12,7 @@ from typing import Any, Final
 from ottla.broker.cluster.topics import Topics
 from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request, Session
 from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.broker.network.throttling import EXCEEDED, Throttling
 from ottla.config import TOPIC_SETTINGS
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.metadata.config_changes import SUGGESTIONS_MAX, suggestion
@@ -26,17 +27,21 @@ _FIRST_VERSION_WITH_CONFIGS: Final = 5
 _TOO_MANY: Final = ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
-def handle(request: Request, *, cluster_metadata: ClusterMetadata, cluster_topics: Topics, scheduler: RequestScheduler) -> None:
+def handle(
+    request: Request, *, cluster_metadata: ClusterMetadata, cluster_topics: Topics, scheduler: RequestScheduler, throttling: Throttling
+) -> None:
     """Answer with one result a topic; a name that is given twice is refused, once. All topics together are bounded, as in Kafka."""
-    scheduler.run(request, _answer(cluster_metadata, cluster_topics, request))
+    scheduler.run(request, _answer(cluster_metadata, cluster_topics, throttling, request))
 
 
-def _answer(cluster_metadata: ClusterMetadata, cluster_topics: Topics, request: Request) -> Work:
+def _answer(cluster_metadata: ClusterMetadata, cluster_topics: Topics, throttling: Throttling, request: Request) -> Work:
     times = Counter(topic.name for topic in request.message.topics)
     twice = [name for name, count in times.items() if count > 1]
     news = [_new(asked) for asked in request.message.topics if times[asked.name] == 1]
     if sum(requested_partitions(cluster_metadata, new) for new in news) > PARTITIONS_PER_REQUEST_MAX:
         made: list[Topic | ApiError] = [_TOO_MANY] * len(news)
+    elif throttling.is_active:
+        made = yield from _measured(cluster_metadata, cluster_topics, throttling, request, news)
     elif request.message.validate_only:
         made = yield from _validate(cluster_topics, news)
     else:
@@ -51,6 +56,23 @@ def _answer(cluster_metadata: ClusterMetadata, cluster_topics: Topics, request: 
         for new, result in zip(news, made)
     )
     yield from request.reply_in_pieces({"throttle_time": NO_THROTTLE_MS, "topics": chain(refused, results)})
+
+
+def _measured(
+    cluster_metadata: ClusterMetadata, cluster_topics: Topics, throttling: Throttling, request: Request, news: Sequence[NewTopic]
+) -> Generator[None, None, list[Topic | ApiError]]:
+    """One topic after the other, as far as the client's quota goes. One that cannot be created takes nothing of it."""
+    results: list[Topic | ApiError] = []
+    for new in news:
+        result = cluster_topics.create(new, validate_only=True)
+        if not isinstance(result, ApiError):
+            if not throttling.mutate(request, requested_partitions(cluster_metadata, new)):
+                result = EXCEEDED
+            elif not request.message.validate_only:
+                (result,) = yield from cluster_topics.create_in_pieces([new])
+        results.append(result)
+        yield
+    return results
 
 
 def _validate(cluster_topics: Topics, news: Sequence[NewTopic]) -> Generator[None, None, list[Topic | ApiError]]:

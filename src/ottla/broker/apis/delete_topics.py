@@ -9,8 +9,9 @@ from collections import Counter
 from typing import Any
 
 from ottla.broker.cluster.topics import TopicDeletion
-from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request, Session
+from ottla.broker.network.request import NO_THROTTLE_MS, Access, Api, Request
 from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.broker.network.throttling import EXCEEDED, Throttling
 from ottla.broker.partitions.offset_checkpoints import CheckpointDeletions
 from ottla.broker.partitions.partitions import Partitions
 from ottla.config import BrokerConfig
@@ -31,6 +32,7 @@ class DeleteTopics:
         deletions: CheckpointDeletions,
         partitions: Partitions,
         scheduler: RequestScheduler,
+        throttling: Throttling,
         topic_deletion: TopicDeletion,
     ) -> None:
         self._cluster_metadata = cluster_metadata
@@ -38,6 +40,7 @@ class DeleteTopics:
         self._deletions = deletions
         self._partitions = partitions
         self._scheduler = scheduler
+        self._throttling = throttling
         self._topic_deletion = topic_deletion
 
     def handle(self, request: Request) -> None:
@@ -51,7 +54,7 @@ class DeleteTopics:
         results: list[dict[str, Any]] = []
         if request.version >= 6:
             for asked in request.message.topics:
-                results.append(self._delete_named(request.session, asked))
+                results.append(self._delete_named(request, asked))
                 yield
         else:
             times = Counter(request.message.topic_names)
@@ -60,7 +63,7 @@ class DeleteTopics:
             ]
             for name, count in times.items():
                 if count == 1:
-                    results.append(self._delete(request.session, name))
+                    results.append(self._delete(request, name))
                     yield
 
         def answer(_written: "asyncio.Future[None]") -> None:
@@ -73,17 +76,18 @@ class DeleteTopics:
         await self._deletions.write()
         await self._partitions.when_moved(name for name in names if name is not None)
 
-    def _delete_named(self, session: Session, asked: Any) -> dict[str, Any]:
+    def _delete_named(self, request: Request, asked: Any) -> dict[str, Any]:
         if asked.name is not None and asked.topic_id is not None:
             return _result(asked.name, asked.topic_id, ErrorCode.INVALID_REQUEST, "A topic is named by name or by id, not by both.")
         if asked.name is not None:
-            return self._delete(session, asked.name)
+            return self._delete(request, asked.name)
         topic = self._cluster_metadata.topics_by_id.get(asked.topic_id.bytes) if asked.topic_id else None
         if topic is None:
             return _result(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-        return self._delete(session, topic.name, by_id=True)
+        return self._delete(request, topic.name, by_id=True)
 
-    def _delete(self, session: Session, name: str, *, by_id: bool = False) -> dict[str, Any]:
+    def _delete(self, request: Request, name: str, *, by_id: bool = False) -> dict[str, Any]:
+        session = request.session
         topic = self._cluster_metadata.topics.get(name)
         topic_id = uuid.UUID(bytes=topic.topic_id) if topic else None
         if session.authorizer is not None and not session.may(Operation.DELETE, ResourceType.CLUSTER, log_if_denied=False):
@@ -93,6 +97,8 @@ class DeleteTopics:
                 return _result(refused_name, refused_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
         if not self._config.flag("delete.topic.enable"):
             return _result(name, topic_id, ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+        if topic is not None and not self._throttling.mutate(request, len(topic.leaders)):
+            return _result(name, topic_id, EXCEEDED.error, EXCEEDED.message)
         try:
             refused = self._topic_deletion.delete(name)
         except StorageError as error:

@@ -402,7 +402,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer(self, parts: list[Buffer]) -> None:
         assert self.parked, "a request was answered twice"
-        self.parked = False
+        throttle_ms = 0 if self.request is None else self.request.throttle_ms
+        self.parked = throttle_ms > 0
         self.request = None
         if self.reading_bytes:
             self.memory.release(self, self.reading_bytes)
@@ -413,8 +414,17 @@ class Connection(asyncio.BufferedProtocol):
                 self.out_bytes += len(part)
             if self.out_bytes > OUT_BYTES_MAX:
                 self.write_responses()
+        if throttle_ms:
+            asyncio.get_running_loop().call_later(throttle_ms / 1000, self._unmute)
         if not self.handling:  # the response to a parked request: the requests behind it may be handled
             self.moved_s = self.listener.now_s
+            self.listener.event_loop_batch.resume_later(self)
+
+    def _unmute(self) -> None:
+        """Handle requests again: the throttle time of the last response is over."""
+        self.parked = False
+        self.moved_s = self.listener.now_s
+        if not self.closed:
             self.listener.event_loop_batch.resume_later(self)
 
     def write_responses(self) -> None:

@@ -8,14 +8,15 @@ large is answered where its response has an error for it (`refusals`). What clie
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from struct import Struct
 from typing import Final
 
 from ottla.broker.network.access_checks import checked
 from ottla.broker.network.refusals import refuse
-from ottla.broker.network.request import Request, ServedApi, Session, nothing
+from ottla.broker.network.request import Handler, Request, ServedApi, Session, nothing
 from ottla.broker.network.scheduling import RequestScheduler, Work
+from ottla.broker.network.throttling import Throttling
 from ottla.protocol.errors import PeerError, RequestTooLarge
 from ottla.protocol.wire.api_keys import ApiKey
 from ottla.protocol.wire.messages import is_flexible, request_decoder
@@ -38,7 +39,7 @@ class Dispatcher:
     that costs time.
     """
 
-    __slots__ = ("_apis", "_missing_features", "_scheduler", "_served")
+    __slots__ = ("_apis", "_missing_features", "_scheduler", "_served", "_throttling")
 
     def __init__(
         self,
@@ -47,9 +48,11 @@ class Dispatcher:
         missing_features: "MissingFeatures",
         *,
         is_checked: bool = False,
+        throttling: Throttling | None = None,
     ) -> None:
         self._apis = {key: replace(api, handle=checked(api)) for key, api in apis.items()} if is_checked else apis
         self._missing_features = missing_features
+        self._throttling = throttling
         self._scheduler = scheduler
         self._served = lru_cache(maxsize=1024)(self._find)
 
@@ -92,11 +95,17 @@ class Dispatcher:
         request.session.api_key = request.key
         if request.reading is None:
             try:
-                api.handle(request)
+                if self._throttling is not None and self._throttling.is_active:
+                    self._throttling.handle(request, api.handle)
+                else:
+                    api.handle(request)
             except RequestTooLarge as error:
                 self._scheduler.run(request, refuse(request, request.own_buffer(), error))
         else:
-            self._scheduler.run(request, _read_then_handle(api, request, request.reading, request.buffer))
+            handle = api.handle
+            if self._throttling is not None and self._throttling.is_active:
+                handle = partial(self._throttling.handle, handler=handle)
+            self._scheduler.run(request, _read_then_handle(handle, request, request.reading, request.buffer))
 
     def _find(self, key: int, version: int) -> tuple[ServedApi, bool, bool]:
         """The API of a request, whether it is served in this version, and whether the header ends with tagged fields. Raises NotServed."""
@@ -133,7 +142,7 @@ def _no_client_id(length: int) -> tuple[None, int]:
     return None, _HEADER.size
 
 
-def _read_then_handle(api: ServedApi, request: Request, reading: Reading, buffer: memoryview) -> Work:
+def _read_then_handle(handle: Handler, request: Request, reading: Reading, buffer: memoryview) -> Work:
     try:
         request.message = yield from reading
     except RequestTooLarge as error:
@@ -142,7 +151,7 @@ def _read_then_handle(api: ServedApi, request: Request, reading: Reading, buffer
     finally:
         request.reading = None
         request.on_disconnect = nothing
-    api.handle(request)
+    handle(request)
 
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,11 @@ from ipaddress import ip_address
 from logging import Logger, getLogger
 from typing import Any, Final
 
+from ottla.broker.network.request import java_address
 from ottla.config import ConfigError, ConfigSource
 from ottla.config.connection_overrides import connection_overrides
+from ottla.metadata.client_quotas import CONNECTION_CREATION_RATE, ClientQuotas
+from ottla.metadata.quota_usage import COUNTED_MAX, Rate
 from ottla.metadata.resource_configs import ResourceConfigs
 
 PERIOD_S: Final = 60.0
@@ -188,12 +191,23 @@ def _by_address(overrides: Mapping[str, int]) -> Mapping[str, int]:
 class ConnectionQuotas:
     """The connections of one broker, by the peer's address as the socket has it ("" when it has none)."""
 
-    def __init__(self, limits: ConnectionLimits, descriptors: Descriptors) -> None:
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        descriptors: Descriptors,
+        quotas: ClientQuotas | None = None,
+        windows: tuple[int, int] = (11, 1),
+    ) -> None:
+        """`windows`: how many samples rates of connections are measured in, and how many seconds each."""
         self._limits = limits
+        self._quotas = quotas or ClientQuotas()
+        self._windows = windows
+        self._rates: dict[str, Rate] = {}
         self._descriptors = descriptors
         self._connections = 0
         self._by_address: dict[str, int] = {}
         self._of_broker, self._of_address, self._of_process = RepeatedWarning(log), RepeatedWarning(log), RepeatedWarning(log)
+        self._of_rate = RepeatedWarning(log)
 
     def admit(self, address: str, now_s: float) -> bool:
         """Counts a new connection, unless there are too many; that is logged."""
@@ -217,12 +231,31 @@ class ConnectionQuotas:
                 f"Rejected connection from {address}: {descriptors.connections} connections are open, and the other file descriptors of"
                 f" {descriptors.limit} are kept for files; raise the limit (ulimit -n)",
             )
+        elif self._quotas.has(CONNECTION_CREATION_RATE) and not self._has_rate(address, now_s):
+            self._of_rate.warning(now_s, f"Rejected connection from {address}, it makes more than {CONNECTION_CREATION_RATE} allows")
         else:
             self._connections += 1
             descriptors.connections += 1
             self._by_address[address] = of_address + 1
             return True
         return False
+
+    def _has_rate(self, address: str, now_s: float) -> bool:
+        """Whether an address may make one more connection now; one that may not is not counted."""
+        quota = self._quotas.of_address(java_address(address)[1:]) if address else None
+        if quota is None:
+            return True
+        samples, window_s = self._windows
+        rate = self._rates.pop(address, None) or Rate(samples, window_s * 1000)
+        if len(self._rates) >= COUNTED_MAX:
+            del self._rates[next(iter(self._rates))]
+        self._rates[address] = rate
+        now_ms = now_s * 1000
+        found, seconds = rate.measure(now_ms)
+        if found + 1 / seconds > quota:
+            return False
+        rate.record(1, now_ms)
+        return True
 
     def leave(self, address: str) -> None:
         """A connection that was admitted has ended."""

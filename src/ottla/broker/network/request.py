@@ -129,12 +129,13 @@ class Request:
     a response; a handler that continues in a callback of the loop calls it, or uses `guarded`. `held_bytes`: what a handler that parks the
     request has copied of `buffer`, if that is more than a little; it counts as memory of the connection until the response.
     `amend` completes the fields of a response in pieces: with what was refused before the handler was called (`dispatch.checked`).
+    `throttle_ms`: for so long the connection's next request waits after the response (`throttling`).
     `is_one_way`: the client expects no response, and may close the connection before the request is handled.
     """
 
     __slots__ = (
         "amend", "body_at", "buffer", "client_id", "correlation_id", "fail", "held_bytes", "is_one_way", "key",
-        "message", "on_disconnect", "reading", "send", "session", "version",
+        "message", "on_disconnect", "reading", "send", "session", "throttle_ms", "version",
     )  # fmt: skip
 
     def __init__(
@@ -150,6 +151,7 @@ class Request:
         self.amend: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
         self.held_bytes = 0
         self.is_one_way = False
+        self.throttle_ms = 0
         self.message: Any = None
         self.reading: Generator[None, None, Any] | None = None
         self.send: Callable[[list[Buffer]], None] = _nowhere

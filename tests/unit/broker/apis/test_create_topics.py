@@ -3,8 +3,12 @@
 import pytest
 
 from ottla.broker.apis import create_topics
+from ottla.broker.network.throttling import Throttling
+from ottla.metadata.client_quotas import ClientQuotas
 from ottla.protocol.errors import ApiError, ErrorCode
 from ottla.protocol.wire.api_keys import ApiKey
+
+WITHOUT_QUOTAS = Throttling(ClientQuotas(), lambda: 0.0, windows=(11, 1), controller_windows=(11, 1))
 
 
 def new(name: str, partitions: int = -1, replicas: int = -1, **configs: str) -> dict:
@@ -92,7 +96,7 @@ class TopicsDouble:
 @pytest.mark.parametrize(("validate_only", "call"), [(True, "validate"), (False, "create")])
 def test_topics_are_created_or_only_validated(one_api, metadata, validate_only: bool, call: str) -> None:
     topics = TopicsDouble(metadata.topics["t"])
-    api = one_api(create_topics.API, cluster_metadata=metadata, cluster_topics=topics)
+    api = one_api(create_topics.API, cluster_metadata=metadata, cluster_topics=topics, throttling=WITHOUT_QUOTAS)
     answer = api.ask(ApiKey.CREATE_TOPICS, 7, topics=[new("a"), new("b"), new("b")], timeout=1000, validate_only=validate_only)
     assert [(topic.name, topic.error_code, topic.num_partitions) for topic in answer.topics] == [
         ("b", ErrorCode.INVALID_REQUEST, -1),
@@ -103,6 +107,6 @@ def test_topics_are_created_or_only_validated(one_api, metadata, validate_only: 
 
 def test_a_refusal_is_named(one_api, metadata) -> None:
     topics = TopicsDouble(ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, "it exists"))
-    api = one_api(create_topics.API, cluster_metadata=metadata, cluster_topics=topics)
+    api = one_api(create_topics.API, cluster_metadata=metadata, cluster_topics=topics, throttling=WITHOUT_QUOTAS)
     (topic,) = api.ask(ApiKey.CREATE_TOPICS, 7, topics=[new("a")], timeout=1000, validate_only=False).topics
     assert (topic.name, topic.error_code, topic.error_message) == ("a", ErrorCode.TOPIC_ALREADY_EXISTS, "it exists")

@@ -172,6 +172,10 @@ ROWS = [
         lambda name: {"group_id": name, "topics": named(name, partition_index=0)}),
     Row(ApiKey.DESCRIBE_QUORUM, 1, (f"DESCRIBE {CLUSTER}",), lambda name: {"topics": [{"topic_name": name, "partitions": []}]}),
     Row(ApiKey.UPDATE_FEATURES, 1, (f"ALTER {CLUSTER}",), lambda _: {"timeout": 1, "feature_updates": [], "validate_only": True}, False),
+    Row(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, (f"DESCRIBE_CONFIGS {CLUSTER}", f"ALTER_CONFIGS {CLUSTER}"),
+        lambda _: {"components": [], "strict": False}, False),
+    Row(ApiKey.ALTER_CLIENT_QUOTAS, 1, (f"ALTER_CONFIGS {CLUSTER}",), lambda _: {
+        "entries": [{"entity": [{"entity_type": "user", "entity_name": "u"}], "ops": []}], "validate_only": True}, False),
     Row(ApiKey.DESCRIBE_PRODUCERS, 0, ("READ TOPIC present",), lambda name: {"topics": [{"name": name, "partition_indexes": [0]}]}),
     Row(ApiKey.DESCRIBE_TRANSACTIONS, 0, ("DESCRIBE TRANSACTIONAL_ID present",), lambda name: {"transactional_ids": [name]}),
     Row(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, ("READ GROUP present, DESCRIBE TOPIC present",),

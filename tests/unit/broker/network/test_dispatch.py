@@ -86,6 +86,8 @@ def test_every_api_file_is_served_under_a_key_of_its_own() -> None:
         45,
         46,
         47,
+        48,
+        49,
         55,
         57,
         60,

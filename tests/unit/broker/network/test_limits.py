@@ -23,7 +23,8 @@ from ottla.broker.network.limits import (
     raise_limit,
 )
 from ottla.config import BrokerConfig, ConfigError
-from ottla.metadata.records import ConfigRecord
+from ottla.metadata.client_quotas import ClientQuotas
+from ottla.metadata.records import ClientQuotaRecord, ConfigRecord, QuotaEntity
 from ottla.metadata.resource_configs import BROKER_RESOURCE, ResourceConfigs
 
 FREE = Descriptors(None, 0)
@@ -241,3 +242,17 @@ def test_the_first_line_is_written_and_the_rest_are_counted(caplog: pytest.LogCa
         "again (2 more like this since the last such line)",
         "again (1 more like this since the last such line)",
     ]
+
+
+def test_the_rate_of_an_address_is_bounded_by_its_quota(caplog: pytest.LogCaptureFixture) -> None:
+    quotas = ClientQuotas()
+    quota = ConnectionQuotas(ConnectionLimits(ResourceConfigs(1, BrokerConfig().text)), FREE, quotas)
+    assert all(quota.admit("::1", 0) for _ in range(100))
+    for address, rate in (("0:0:0:0:0:0:0:1", 2.0), (None, 1.0)):
+        entity = (QuotaEntity(entity_type="ip", entity_name=address),)
+        quotas.replay(ClientQuotaRecord(entity=entity, key="connection_creation_rate", value=rate, remove=False))
+    assert [quota.admit("::1", 1) for _ in range(21)] == [True] * 20 + [False], "two a second, in ten seconds at least"
+    assert [quota.admit("10.0.0.1", 1) for _ in range(11)] == [True] * 10 + [False]
+    assert not quota.admit("::1", 10)
+    assert quota.admit("::1", 12), "those of the first second are forgotten"
+    assert "it makes more than connection_creation_rate allows" in caplog.text
