@@ -8,7 +8,7 @@ each start, asks for topics alone.
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from ottla.client.addresses import BrokerEndpoint
 from ottla.client.admin import topics
@@ -31,6 +31,9 @@ from ottla.client.network.connector import connect
 from ottla.client.settings import ClientSettings
 from ottla.protocol.model import TopicPartition
 from ottla.security.acls import Acl, AclFilter
+
+if TYPE_CHECKING:
+    from ottla.client.admin.configs import ConfigEntry, QuotaEntry
 
 TIMEOUT_MS: Final = 30_000
 """The timeout of kafka-consumer-groups 4.3."""
@@ -221,6 +224,30 @@ class AdminClient:
         from ottla.client.admin import acls
 
         return acls.delete_acls(self._brokers, filters)
+
+    def describe_configs(self, kind: int, name: str) -> "list[ConfigEntry] | Failure":
+        """All settings of a resource (2: a topic, 4: a broker, 32: a group), sorted, or why they are not shown."""
+        from ottla.client.admin import configs
+
+        return configs.describe_configs(self._brokers, kind, name)
+
+    def alter_configs(self, kind: int, name: str, changes: Mapping[str, str | None]) -> Failure | None:
+        """Set settings of a resource, or delete them (None); None when they are."""
+        from ottla.client.admin import configs
+
+        return configs.alter_configs(self._brokers, kind, name, changes)
+
+    def describe_quotas(self, wanted: Sequence[tuple[str, int, str | None]]) -> "list[QuotaEntry] | Failure":
+        """The quotas of entities that have these types alone."""
+        from ottla.client.admin import configs
+
+        return configs.describe_quotas(self._brokers, wanted)
+
+    def alter_quotas(self, entity: Mapping[str, str | None], changes: Mapping[str, float | None]) -> Failure | None:
+        """Set quotas of an entity, or remove them (None); None when they are."""
+        from ottla.client.admin import configs
+
+        return configs.alter_quotas(self._brokers, entity, changes)
 
     def broker(self, broker_id: int) -> BrokerEndpoint:
         """A broker of the cluster and its address."""
