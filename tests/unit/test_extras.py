@@ -71,7 +71,7 @@ def test_an_extra_installs_what_is_looked_for(extra: str) -> None:
                 found |= installed(each)
         return found
 
-    assert {{"kafka": "kafka_python"}.get(name, name) for name in EXTRAS[extra]} <= installed(extra)
+    assert {{"kafka": "kafka_python", "jwt": "pyjwt"}.get(name, name) for name in EXTRAS[extra]} <= installed(extra)
 
 
 def test_what_is_missing_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:

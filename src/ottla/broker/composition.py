@@ -28,6 +28,7 @@ from ottla.broker.network.authorizer import AclAuthorizer
 from ottla.broker.network.connection import Server
 from ottla.broker.network.dispatch import Dispatcher, MissingFeatures
 from ottla.broker.network.limits import ConnectionLimits, ConnectionQuotas, Descriptors, descriptor_limit
+from ottla.broker.network.listener_security import listener_security
 from ottla.broker.network.memory import ResponseMemory, request_memory
 from ottla.broker.network.request import Authorizer, Session
 from ottla.broker.network.scheduling import Background, EventLoopBatch, Pipelining, RequestScheduler
@@ -40,6 +41,7 @@ from ottla.broker.partitions.offset_checkpoints import CheckpointDeletions, Offs
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.partitions.removals import Removals
 from ottla.config import BrokerConfig, super_users
+from ottla.config.listeners import ListenerConfig
 from ottla.groups.coordinator import GroupCoordinator, GroupService
 from ottla.groups.events import GroupEvent
 from ottla.groups.settings import GroupSettings
@@ -47,8 +49,10 @@ from ottla.log.checkpoints import CLEAN_SHUTDOWN_FILE
 from ottla.log.file_system import Files
 from ottla.log.files import OsFiles
 from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.records import UserScramCredentialRecord
 from ottla.security.access import Operation, ResourceType
 from ottla.security.acls import StandardAuthorizer
+from ottla.security.scram_words import ScramUser
 from ottla.transactions.coordinator import TransactionCoordinator, TransactionService, TransactionSettings
 
 log = logging.getLogger(__name__)
@@ -272,6 +276,7 @@ class Components:
             "scheduler": self.scheduler,
             "served_versions": SERVED_VERSIONS,
             "throttling": self.throttling[node.id],
+            "timer_clock": self.timer_clock,
             "timestamp_lookups": self.timestamp_lookups,
             "topic_deletion": self.topic_deletion,
             "transactional_ids": self.transactional_ids,
@@ -288,14 +293,16 @@ class Components:
         windows = self.config.number("quota.window.num"), self.config.number("quota.window.size.seconds")
         return ConnectionQuotas(self.connection_limits, self.descriptors, self.cluster_metadata.client_quotas, windows)
 
-    def servers(self, node: Node, listeners: Iterable[str]) -> dict[str, Server]:
-        """The connections of one broker, by listener; after `open`. Raises ConfigError for a limit of a host with an unknown name."""
+    def servers(self, node: Node, listeners: Iterable[ListenerConfig]) -> dict[str, Server]:
+        """The connections of one broker, by listener; after `open`. Raises ConfigError for a limit of a host with an unknown name, and for
+        settings of TLS or SASL that cannot be used.
+        """
         self.connection_limits.load()
         dispatcher, quotas = self.dispatcher(node), self._connection_quotas()
         return {
-            name: Server(
-                name=name,
-                endpoint=partial(self.brokers.endpoint, name),
+            listener.name: Server(
+                name=listener.name,
+                endpoint=partial(self.brokers.endpoint, listener.name),
                 authorizer=self.authorizer,
                 dispatcher=dispatcher,
                 config=self.config,
@@ -305,8 +312,11 @@ class Components:
                 pipelining=self.pipelining,
                 request_memory=self.request_memory,
                 response_memory=self.response_memory,
+                security=listener_security(
+                    listener, self.config, self.cluster_metadata.scram.of, clock=self.timer_clock, wall_clock=self.clock
+                ),
             )
-            for name in listeners
+            for listener in listeners
         }
 
     def open(self) -> None:
@@ -323,6 +333,12 @@ class Components:
         self.log_manager.open()
         self.coordinators.start_all()
         self.transaction_coordinators.start_all()
+
+    def add_scram_users(self, users: Iterable[ScramUser]) -> None:
+        """Add users that have no credential of the mechanism yet: one that there is has perhaps been changed since. Raises StorageError."""
+        scram = self.cluster_metadata.scram
+        new = [user for user in users if all(user.mechanism != number for number, _ in scram.infos(user.name))]
+        self.metadata_log.append([UserScramCredentialRecord(**user._asdict()) for user in new])
 
     def _warn_of_unusable_settings(self) -> None:
         """Invalid settings in the directory do not keep a broker from starting, nor do those that take precedence over what was given."""

@@ -5,7 +5,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +14,17 @@ from typing import Any, Final, Self, TypeVar
 from ottla.broker.cluster.leadership import CoordinatorPlace
 from ottla.broker.monitoring.health import HealthSnapshot
 from ottla.broker.network.limits import check_limit, descriptor_limit
-from ottla.broker.running_brokers import BrokerTask, Ports, check_count, check_data_dir, listeners_of, new_event_loop
+from ottla.broker.network.listener_security import check_open
+from ottla.broker.running_brokers import (
+    BrokerTask,
+    Ports,
+    check_count,
+    check_data_dir,
+    listeners_of,
+    new_event_loop,
+    scram_users_of,
+    with_listeners,
+)
 from ottla.config import BrokerConfig, GivenValue
 from ottla.config.listeners import parse_listen
 from ottla.groups.events import GroupEvent
@@ -53,19 +63,21 @@ class Embedded:
         on_group_event: Callable[[GroupEvent], None] | None,
         metrics: str | None,
         brokers: int,
+        listeners: Sequence[str] = (),
+        scram_users: Sequence[str] = (),
     ) -> None:
         check_count(brokers)
         check_data_dir(data_dir)
-        if metrics is not None:
-            parse_listen(metrics)
         self._data_dir = data_dir
-        checked = BrokerConfig(config, brokers=brokers)
-        listeners_of(checked, listen, brokers)
+        scram_users_of(scram_users)
+        checked = BrokerConfig(with_listeners(config, listeners), brokers=brokers)
+        check_open(listeners_of(checked, listen, brokers), None if metrics is None else parse_listen(metrics), checked)
         self._config = checked.given
         self._listen = listen
         self._on_group_event = on_group_event
         self._metrics = metrics
         self._brokers = brokers
+        self._scram_users = tuple(scram_users)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: BrokerTask | None = None
@@ -164,7 +176,15 @@ class Embedded:
             self._loop = loop = new_event_loop()
             asyncio.set_event_loop(loop)
             task = self._starting = BrokerTask(
-                self._data_dir, self._config, self._listen, self._on_group_event, self._files, self._metrics, self._brokers, self._ports
+                self._data_dir,
+                self._config,
+                self._listen,
+                self._on_group_event,
+                self._files,
+                self._metrics,
+                self._brokers,
+                self._ports,
+                self._scram_users,
             )
             task.cluster.topics.are_shown_at_once = self._topics_at_once
             loop.run_until_complete(task.start())
@@ -198,7 +218,8 @@ class Broker(Embedded):
     """A Kafka broker inside this process, with a thread and a loop of its own.
 
     `data_dir` None keeps everything in memory. `config` takes Kafka's own names, {"num.partitions": 3}: text, numbers, True or False.
-    `listen` is HOST:PORT, port 0 for any free one (127.0.0.1:0); `listeners` in `config` may name several instead. `metrics` is HOST:PORT
+    `listen` is HOST:PORT, port 0 for any free one (127.0.0.1:0); `listeners` may be several instead, ["TLS://127.0.0.1:0"], by Kafka's
+    grammar. `scram_users` are there from the first start on: ["SCRAM-SHA-256=[name=alice,password=secret]"]. `metrics` is HOST:PORT
     for /metrics (Prometheus) and /health. `on_group_event` is called in the broker's thread with every GroupEvent. Raises ConfigError for
     invalid settings.
 
@@ -214,8 +235,10 @@ class Broker(Embedded):
         listen: str | None = None,
         on_group_event: Callable[[GroupEvent], None] | None = None,
         metrics: str | None = None,
+        listeners: Sequence[str] = (),
+        scram_users: Sequence[str] = (),
     ) -> None:
-        super().__init__(data_dir, config, listen, on_group_event, metrics, brokers=1)
+        super().__init__(data_dir, config, listen, on_group_event, metrics, 1, listeners, scram_users)
 
 
 class Cluster(Embedded):
@@ -239,8 +262,10 @@ class Cluster(Embedded):
         listen: str | None = None,
         on_group_event: Callable[[GroupEvent], None] | None = None,
         metrics: str | None = None,
+        listeners: Sequence[str] = (),
+        scram_users: Sequence[str] = (),
     ) -> None:
-        super().__init__(data_dir, config, listen, on_group_event, metrics, brokers)
+        super().__init__(data_dir, config, listen, on_group_event, metrics, brokers, listeners, scram_users)
 
     @property
     def brokers(self) -> tuple[int, ...]:

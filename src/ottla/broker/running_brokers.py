@@ -4,7 +4,8 @@ The embedded brokers and the command line use it. It reads no requests.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from socket import gaierror
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,7 @@ from ottla.broker.cluster.leadership import CoordinatorPlace
 from ottla.broker.composition import Components
 from ottla.broker.network.connection import Server
 from ottla.broker.network.limits import check_limit, descriptor_limit, limit_accept_errors
+from ottla.broker.network.listener_security import check_open
 from ottla.config import BrokerConfig, ConfigError, GivenValue, shown
 from ottla.config.listeners import ListenerConfig, broker_listeners, connectable, parse_listen
 from ottla.groups.events import GroupEvent
@@ -22,6 +24,7 @@ from ottla.log.files import OsFiles
 from ottla.metadata.records import NO_LEADER
 from ottla.metadata.topics import CONSUMER_OFFSETS
 from ottla.protocol.errors import ApiError
+from ottla.security.scram_words import ScramUser, parse_scram_user
 
 if TYPE_CHECKING:
     from ottla.broker.clock import Sampler
@@ -32,6 +35,7 @@ LOADING_S_MAX = 5.0
 """Groups are loaded when the first client connects; where loading takes longer, the response has COORDINATOR_LOAD_IN_PROGRESS."""
 LISTEN: Final = "127.0.0.1:0"
 """Where a broker listens that is told nothing: clients of this machine, any free port."""
+SALT_BYTES: Final = 18
 BROKERS_MAX = 100
 """More in one process is a mistake."""
 Ports = Mapping[int, Mapping[str, int]]
@@ -63,6 +67,25 @@ def listeners_of(config: BrokerConfig, listen: str | None, brokers: int) -> tupl
     return broker_listeners(config.text, LISTEN if listen is None else listen, brokers)
 
 
+def with_listeners(config: Mapping[str, GivenValue] | None, listeners: Sequence[str]) -> Mapping[str, GivenValue] | None:
+    """The settings with `listeners`, each `NAME://HOST:PORT`. Raises ConfigError where the setting is there already."""
+    if not listeners:
+        return config
+    if isinstance(listeners, str):
+        raise ConfigError(f"listeners are several texts: [{shown(listeners)!r}]")
+    if config and "listeners" in config:
+        raise ConfigError("the listeners are given twice: with the setting listeners as well")
+    return {**(config or {}), "listeners": ",".join(listeners)}
+
+
+def scram_users_of(texts: Sequence[str]) -> list[ScramUser]:
+    """Users in the words of `--add-scram`. Raises ConfigError."""
+    try:
+        return [parse_scram_user(text, secrets.token_bytes(SALT_BYTES)) for text in texts]
+    except ValueError as error:
+        raise ConfigError(f"a user of SCRAM: {error}") from error
+
+
 def check_data_dir(data_dir: str | Path | None) -> None:
     """Raise ConfigError for the empty text, which would mean the working directory."""
     if data_dir == "":
@@ -82,8 +105,11 @@ class BrokerTask:
         metrics: str | None = None,
         brokers: int = 1,
         ports: Ports = _NO_PORTS,
+        scram_users: Sequence[str] = (),
     ) -> None:
-        """`ports`: where brokers listened before, by id: clients know these ports, so they listen there again."""
+        """`ports`: where brokers listened before, by id: clients know these ports, so they listen there again. `scram_users`: users that
+        there are from the first start on, in the words of `--add-scram` (`ottla.security.scram_words`).
+        """
         check_count(brokers)
         checked = BrokerConfig(config, brokers=brokers)
         self._listeners = listeners_of(checked, listen, brokers)
@@ -92,11 +118,13 @@ class BrokerTask:
         self._listen = listen
         self._ports = {node_id: dict(by_listener) for node_id, by_listener in ports.items()}
         self._metrics_listen = None if metrics is None else parse_listen(metrics)
+        check_open(self._listeners, self._metrics_listen, checked)
         self._metrics: MetricsServer | None = None
         self._samplers: tuple[Sampler, ...] = ()
         self._files: Files = files or (MemoryFiles() if data_dir is None else OsFiles(data_dir))
         self.cluster = Components(self._files, checked, brokers=brokers, on_group_event=on_group_event)
         self._servers: dict[int, list[Server]] = {}
+        self._scram_users = scram_users_of(scram_users)
 
     @property
     def ports(self) -> Ports:
@@ -173,6 +201,7 @@ class BrokerTask:
             self._files.lock()
         try:
             self.cluster.open()
+            self.cluster.add_scram_users(self._scram_users)
             self.cluster.log_manager.start()
             self.cluster.cleaner.start()
             self.cluster.health.start()
@@ -189,17 +218,17 @@ class BrokerTask:
     async def _open_listeners(self, node: Node) -> None:
         """All or none. A broker that was stopped starts again on its old ports, which clients know."""
         place = node.id - self.cluster.config.node_id
-        servers = self.cluster.servers(node, [listener.name for listener in self._listeners])
+        servers = self.cluster.servers(node, self._listeners)
         ports = self._ports.setdefault(node.id, {})
         started: list[Server] = []
         try:
-            for name, host, first_port, advertised in self._listeners:
+            for name, host, first_port, advertised, protocol in self._listeners:
                 port = ports.get(name) or (first_port + place if first_port else 0)
                 ports[name] = port = await servers[name].start(host, port)
                 started.append(servers[name])
                 if advertised is not None:
                     advertised = advertised[0], advertised[1] + place if advertised[1] else port
-                node.listeners[name] = ListenerConfig(name, host, port, advertised)
+                node.listeners[name] = ListenerConfig(name, host, port, advertised, protocol)
         except OSError as error:
             for server in started:
                 server.stop_reading()

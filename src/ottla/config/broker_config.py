@@ -6,6 +6,7 @@ from functools import cached_property
 from ottla.config.broker_settings import BROKER_SETTINGS, OTHER_UNITS
 from ottla.config.consistency import consistency_problem
 from ottla.config.kafka_settings import KAFKA_BROKER_SETTINGS
+from ottla.config.security_settings import LISTENER_SETTINGS, ListenerSettings, is_of_listener, listener_setting
 from ottla.config.setting import INT_MAX, ConfigError, Value, shown
 from ottla.config.topic_settings import TOPIC_SETTINGS
 from ottla.config.value_grammar import double_text
@@ -115,6 +116,10 @@ class BrokerConfig:
             value = self._values[name] = BROKER_SETTINGS[name].parse(self.text(name))
         return value
 
+    def of_listener(self, listener: str) -> ListenerSettings:
+        """The settings in force on one listener."""
+        return ListenerSettings(listener, self.given.get)
+
     @cached_property
     def node_id(self) -> int:
         """The broker's number."""
@@ -122,7 +127,7 @@ class BrokerConfig:
 
 
 def _checked(name: str, value: object) -> str:
-    setting = BROKER_SETTINGS.get(name)
+    setting = BROKER_SETTINGS.get(name) or listener_setting(str(name))
     if setting is None:
         raise ConfigError(_unknown(str(name)))
     text = value_text(name, value)
@@ -133,6 +138,8 @@ def _checked(name: str, value: object) -> str:
 
 
 def _unknown(name: str) -> str:
+    if is_of_listener(name):
+        return f"{shown(name)} is not a setting of a listener here: those are {', '.join(LISTENER_SETTINGS)}"
     if name in ELSEWHERE:
         return f"{name} is not a setting here: {ELSEWHERE[name]}"
     if name in TOPIC_SETTINGS:

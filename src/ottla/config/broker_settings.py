@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ottla.config.security_settings import SECURITY_SETTINGS
 from ottla.config.setting import INT_MAX, LONG_MAX, ConfigType, Setting, flag_setting, number_setting
 from ottla.config.topic_settings import TOPIC_SETTINGS
 
@@ -33,7 +34,7 @@ _OWN_BROKER_SETTINGS = (
         name="listener.security.protocol.map",
         type=ConfigType.STRING,
         default="SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        doc="The security protocol of each listener name: NAME:PROTOCOL, comma-separated. Only PLAINTEXT is served.",
+        doc="The security protocol of each listener name: NAME:PROTOCOL, comma-separated; PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
     ),
     Setting(
         name="inter.broker.listener.name",
@@ -380,7 +381,9 @@ _TOPIC_DEFAULTS = tuple(
     if s.broker_name is not None
 )
 
-BROKER_SETTINGS: Mapping[str, Setting] = {s.name: s for s in sorted(_OWN_BROKER_SETTINGS + _TOPIC_DEFAULTS, key=lambda s: s.name)}
+BROKER_SETTINGS: Mapping[str, Setting] = {
+    s.name: s for s in sorted(_OWN_BROKER_SETTINGS + SECURITY_SETTINGS + _TOPIC_DEFAULTS, key=lambda s: s.name)
+}
 
 # What may change while the broker runs: what is read at each use, or taken up when it changes.
 DYNAMIC_BROKER_SETTINGS = frozenset(s.name for s in _TOPIC_DEFAULTS) | {

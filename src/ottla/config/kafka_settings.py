@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from ottla.config.broker_settings import BROKER_SETTINGS, DYNAMIC_BROKER_SETTINGS, OTHER_UNITS
 from ottla.config.group_settings import GROUP_SETTINGS
+from ottla.config.security_settings import DYNAMIC_IN_KAFKA, NULL_IN_KAFKA
 from ottla.config.setting import ConfigType, Setting
 from ottla.config.topic_settings import TOPIC_SETTINGS
 
@@ -37,8 +38,6 @@ broker.rack string -
 broker.session.timeout.ms int 9000
 client.quota.callback.class class -
 config.providers list "" dynamic
-connection.failed.authentication.delay.ms int 100
-connections.max.reauth.ms long 0
 controlled.shutdown.enable boolean true
 controller.listener.names list -
 controller.quorum.append.linger.ms int 25
@@ -167,8 +166,6 @@ replication.quota.window.num int 11
 replication.quota.window.size.seconds int 1
 request.timeout.ms int 30000
 sasl.client.callback.handler.class class -
-sasl.enabled.mechanisms list GSSAPI dynamic
-sasl.jaas.config password - dynamic
 sasl.kerberos.kinit.cmd string /usr/bin/kinit dynamic
 sasl.kerberos.min.time.before.relogin long 60000 dynamic
 sasl.kerberos.principal.to.local.rules list DEFAULT dynamic
@@ -200,21 +197,12 @@ sasl.oauthbearer.assertion.private.key.passphrase password -
 sasl.oauthbearer.assertion.template.file string -
 sasl.oauthbearer.client.credentials.client.id string -
 sasl.oauthbearer.client.credentials.client.secret password -
-sasl.oauthbearer.clock.skew.seconds int 30
-sasl.oauthbearer.expected.audience list ""
-sasl.oauthbearer.expected.issuer string -
-sasl.oauthbearer.jwks.endpoint.refresh.ms long 3600000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms long 10000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms long 100
-sasl.oauthbearer.jwks.endpoint.url string -
 sasl.oauthbearer.jwt.retriever.class class org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
 sasl.oauthbearer.jwt.validator.class class org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
 sasl.oauthbearer.scope string -
-sasl.oauthbearer.scope.claim.name string scope
-sasl.oauthbearer.sub.claim.name string sub
 sasl.oauthbearer.token.endpoint.url string -
-sasl.server.callback.handler.class class -
-sasl.server.max.receive.size int 524288
 security.inter.broker.protocol string PLAINTEXT
 security.providers string -
 share.coordinator.append.linger.ms int -1
@@ -237,26 +225,13 @@ socket.send.buffer.bytes int 102400
 ssl.allow.dn.changes boolean false
 ssl.allow.san.changes boolean false
 ssl.cipher.suites list "" dynamic
-ssl.client.auth string none dynamic
-ssl.enabled.protocols list TLSv1.2,TLSv1.3 dynamic
 ssl.endpoint.identification.algorithm string https dynamic
 ssl.engine.factory.class class - dynamic
-ssl.key.password password - dynamic
 ssl.keymanager.algorithm string SunX509 dynamic
-ssl.keystore.certificate.chain password - dynamic
-ssl.keystore.key password - dynamic
-ssl.keystore.location string - dynamic
-ssl.keystore.password password - dynamic
-ssl.keystore.type string JKS dynamic
-ssl.principal.mapping.rules string DEFAULT
 ssl.protocol string TLSv1.3 dynamic
 ssl.provider string - dynamic
 ssl.secure.random.implementation string - dynamic
 ssl.trustmanager.algorithm string PKIX dynamic
-ssl.truststore.certificates password - dynamic
-ssl.truststore.location string - dynamic
-ssl.truststore.password password - dynamic
-ssl.truststore.type string JKS dynamic
 telemetry.max.bytes int 1048576
 transaction.partition.verification.enable boolean true dynamic
 transaction.state.log.load.buffer.size int 5242880
@@ -327,10 +302,11 @@ def _served(settings: Mapping[str, Setting], dynamic: Container[str]) -> Iterato
     for each in settings.values():
         if not each.is_internal:
             # Kafka keeps the default of a time in the setting of another unit, and has none for these; another empty text is a value.
-            has_none = each.name in ("node.id", "inter.broker.listener.name")
-            is_null = each.name in OTHER_UNITS or has_none or (not each.default and each.type is not ConfigType.STRING)
+            has_none = each.name in ("node.id", "inter.broker.listener.name") or each.name in NULL_IN_KAFKA
+            is_text = each.type is ConfigType.STRING or each.name == "sasl.oauthbearer.expected.audience"
+            is_null = each.name in OTHER_UNITS or has_none or (not each.default and not is_text)
             default = _KAFKA_DEFAULTS.get(each.name, None if is_null else each.default)
-            is_dynamic = each.name in dynamic or each.name in _DYNAMIC_IN_KAFKA
+            is_dynamic = each.name in dynamic or each.name in _DYNAMIC_IN_KAFKA or each.name in DYNAMIC_IN_KAFKA
             yield KafkaSetting(each.name, each.type, default, is_dynamic, each.doc, each.broker_name)
 
 

@@ -1,18 +1,20 @@
 """The listeners of a broker: `listeners`, `advertised.listeners` and what belongs to them, in Kafka's grammar (KIP-103).
 
-There are plain listeners only: a listener whose protocol is not PLAINTEXT is refused. Of several brokers in a process, each after the first
+Of several brokers in a process, each after the first
 takes the next port of every listener, and advertises the next port too; port 0 takes any free one.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
+from ottla.config.security_settings import is_of_listener, listener_prefix
 from ottla.config.setting import ConfigError, shown
 
-PLAINTEXT: Final = "PLAINTEXT"
-PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
+PROTOCOLS: Final = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
+"""Kafka's security protocols; a protocol's place is its number in KRaft's records."""
 PORT_MAX: Final = 65535
 _PORT_DIGITS_MAX: Final = 5
 _HOST_CHARS_MAX: Final = 253
@@ -24,13 +26,24 @@ _WILDCARDS: Final = {_ALL_INTERFACES: "127.0.0.1", "::": "::1"}
 class ListenerConfig(NamedTuple):
     """One listener: where the first broker accepts connections, and where clients find it; None where it is not advertised.
 
-    An advertised port of 0 is the port that is listened on.
+    An advertised port of 0 is the port that is listened on. `protocol` is one of PROTOCOLS.
     """
 
     name: str
     host: str
     port: int
     advertised: tuple[str, int] | None
+    protocol: str = PLAINTEXT
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether its connections are encrypted."""
+        return self.protocol in (SSL, SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether its clients authenticate with SASL."""
+        return self.protocol in (SASL_PLAINTEXT, SASL_SSL)
 
 
 def connectable(host: str) -> str:
@@ -60,7 +73,7 @@ def broker_listeners(text: Callable[[str], str], listen: str, brokers: int) -> t
     """
     given = text("listeners")
     addresses = _addresses("listeners", given) if given else {PLAINTEXT: parse_listen(listen)}
-    _check_protocols(text("listener.security.protocol.map"), addresses)
+    protocols = _protocols(text("listener.security.protocol.map"), addresses)
     advertised = _advertised(text("advertised.listeners"), addresses)
     inter_broker = text("inter.broker.listener.name").upper()
     if inter_broker and inter_broker not in advertised:
@@ -68,7 +81,7 @@ def broker_listeners(text: Callable[[str], str], listen: str, brokers: int) -> t
             f"inter.broker.listener.name must be one of the listeners in advertised.listeners ({', '.join(advertised)}),"
             f" not {shown(inter_broker)}"
         )
-    listeners = tuple(ListenerConfig(name, host, port, advertised.get(name)) for name, (host, port) in addresses.items())
+    listeners = tuple(ListenerConfig(name, host, port, advertised.get(name), protocols[name]) for name, (host, port) in addresses.items())
     _check_ports(listeners, brokers)
     return listeners
 
@@ -91,7 +104,7 @@ def _addresses(setting: str, value: str) -> dict[str, tuple[str, int]]:
     return addresses
 
 
-def _check_protocols(value: str, addresses: Sequence[str] | dict[str, tuple[str, int]]) -> None:
+def _protocols(value: str, addresses: dict[str, tuple[str, int]]) -> dict[str, str]:
     protocols: dict[str, str] = {}
     for item in value.split(","):
         name, colon, protocol = item.strip().rpartition(":")
@@ -106,8 +119,13 @@ def _check_protocols(value: str, addresses: Sequence[str] | dict[str, tuple[str,
             raise ConfigError(
                 f"no security protocol is given for the listener {name}: add {name}:PLAINTEXT to listener.security.protocol.map"
             )
-        if protocols[name] != PLAINTEXT:
-            raise ConfigError(f"the listener {name} has the protocol {protocols[name]}: Ottla has only PLAINTEXT listeners yet")
+    return protocols
+
+
+def unused_listener_setting(given: Iterable[str], listeners: Sequence[ListenerConfig]) -> str | None:
+    """The name of a setting `listener.name.<listener>...` of a listener that there is not; None where there is none."""
+    prefixes = tuple(listener_prefix(listener.name) for listener in listeners)
+    return next((name for name in given if is_of_listener(name) and not name.startswith(prefixes)), None)
 
 
 def _advertised(value: str, addresses: dict[str, tuple[str, int]]) -> dict[str, tuple[str, int]]:
@@ -125,7 +143,7 @@ def _advertised(value: str, addresses: dict[str, tuple[str, int]]) -> dict[str, 
 def _check_ports(listeners: tuple[ListenerConfig, ...], brokers: int) -> None:
     """Each broker has the next port of every listener: no two may meet, unless one is of IPv4 and the other of IPv6."""
     taken: list[tuple[str, int]] = []
-    for _, host, first_port, advertised in listeners:
+    for _, host, first_port, advertised, _protocol in listeners:
         for port in (first_port, advertised[1] if advertised else 0):
             if port and port + brokers - 1 > PORT_MAX:
                 raise ConfigError(f"{brokers} brokers cannot listen on port {port} and those that follow: the last port is {PORT_MAX}")

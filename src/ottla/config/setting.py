@@ -91,7 +91,7 @@ class Setting:
         match self.type:
             case ConfigType.BOOLEAN:
                 return self._boolean(text)
-            case ConfigType.STRING:
+            case ConfigType.STRING | ConfigType.PASSWORD | ConfigType.CLASS:
                 return self._chosen(trim(text))
             case ConfigType.LIST:
                 return self._list(text)

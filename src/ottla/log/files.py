@@ -21,6 +21,12 @@ Writer = TypeVar("Writer")
 _NO_WAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 _WARM_BYTES: Final = 1024 * 1024
 _LOCK_FILE: Final = ".lock"
+_SECRET: Final = ("__cluster_metadata", "bootstrap.checkpoint")
+"""What begins so holds keys of users: nobody else on the machine may read it. The rest has the modes that the process's umask leaves."""
+
+
+def _mode(path: str, others: int) -> int:
+    return others & 0o700 if path.startswith(_SECRET) else others
 
 
 def pipe(open_writer: Callable[[str], Writer]) -> tuple[FileIO, Writer]:
@@ -62,14 +68,14 @@ class OsFile:
         self._opened = self._files.opened
         path, flags = self._files.absolute(self._path), os.O_RDWR | os.O_CLOEXEC | flags
         try:
-            self._descriptor = os.open(path, flags, 0o644)
+            self._descriptor = os.open(path, flags, _mode(self._path, 0o644))
         except OSError as error:
             # Other threads took the descriptors meant for files: this thread closes one of its own files for each that it opens.
             if error.errno not in TOO_MANY or not self._opened:
                 raise
             for other in list(self._opened):
                 other.close()
-            self._descriptor = os.open(path, flags, 0o644)
+            self._descriptor = os.open(path, flags, _mode(self._path, 0o644))
         self._opened[self] = None
         return self._descriptor
 
@@ -240,7 +246,7 @@ class OsFiles:
     def make_directory(self, directory: str) -> None:
         self._refuse_when_lost()
         with _storage_errors("make", directory), suppress(FileExistsError):
-            os.mkdir(self.absolute(directory))
+            os.mkdir(self.absolute(directory), _mode(directory, 0o777))
 
     def check_root(self) -> None:
         self._refuse_when_lost()
@@ -296,7 +302,7 @@ class OsFiles:
         self._refuse_when_lost()
         temporary = self.absolute(path + ".tmp")
         with _storage_errors("write", path):
-            with open(temporary, "wb") as file:
+            with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, _mode(path, 0o666))) as file:
                 file.write(data)
                 file.flush()
                 if sync:

@@ -25,10 +25,13 @@ from ottla.metadata.records import (
     RegisterBrokerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     TransactionMark,
+    UserScramCredentialRecord,
 )
 from ottla.metadata.resource_configs import ResourceConfigs
+from ottla.metadata.scram_credentials import ScramCredentials
 from ottla.metadata.topics import ReplicaAssignment, Topic, metric_name
 
 PRODUCER_IDS_PER_BLOCK = 1000
@@ -48,6 +51,7 @@ class ClusterMetadata:
 
     def __init__(self, broker_ids: tuple[int, ...], broker_default: Callable[[str], str]) -> None:
         self.topics: dict[str, Topic] = {}
+        self.scram = ScramCredentials()
         self.topics_by_id: dict[bytes, Topic] = {}
         self.topics_version = 0
         """Grows with every topic or partition that is created or deleted."""
@@ -137,6 +141,8 @@ class ClusterMetadata:
                 self.acls.replay(record)
             case ClientQuotaRecord():
                 self.client_quotas.replay(record)
+            case UserScramCredentialRecord() | RemoveUserScramCredentialRecord():
+                self.scram.replay(record)
             case FeatureLevelRecord():
                 self.features[record.name] = record.level
                 self.features_epoch += 1

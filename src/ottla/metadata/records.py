@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
+from ottla.config import KAFKA_BROKER_SETTINGS, ConfigType
+from ottla.config.security_settings import listener_setting
 from ottla.protocol.errors import PeerError
 from ottla.protocol.record_codec import (
     NO_ID,
@@ -28,7 +30,7 @@ from ottla.protocol.wire.primitives import Reader, Writer
 FRAME_VERSION: Final = 1
 NO_LEADER: Final = -1
 
-NOT_ENFORCED: Final = {10: "delegation tokens", 11: "SCRAM credentials"}
+NOT_ENFORCED: Final = {10: "delegation tokens"}
 """Types of records that this broker does not enforce, and their names."""
 
 
@@ -314,6 +316,8 @@ MetadataRecord = (
     | AccessControlEntryRecord
     | RemoveAccessControlEntryRecord
     | ClientQuotaRecord
+    | UserScramCredentialRecord
+    | RemoveUserScramCredentialRecord
 )
 TransactionMark = BeginTransaction | EndTransaction | AbortTransaction
 
@@ -342,7 +346,7 @@ METADATA_TYPES: Final[Mapping[int, MetadataRecordType]] = {
     8: _type("UNFENCE_BROKER_RECORD", FenceBrokerRecord),
     9: _type("REMOVE_TOPIC_RECORD", RemoveTopicRecord, is_replayed=True),
     10: _type("DELEGATION_TOKEN_RECORD", DelegationTokenRecord),
-    11: _type("USER_SCRAM_CREDENTIAL_RECORD", UserScramCredentialRecord),
+    11: _type("USER_SCRAM_CREDENTIAL_RECORD", UserScramCredentialRecord, is_replayed=True),
     12: _type("FEATURE_LEVEL_RECORD", FeatureLevelRecord, is_replayed=True),
     14: _type("CLIENT_QUOTA_RECORD", ClientQuotaRecord, is_replayed=True),
     15: _type("PRODUCER_IDS_RECORD", ProducerIdsRecord, is_replayed=True),
@@ -351,7 +355,7 @@ METADATA_TYPES: Final[Mapping[int, MetadataRecordType]] = {
     19: _type("REMOVE_ACCESS_CONTROL_ENTRY_RECORD", RemoveAccessControlEntryRecord, is_replayed=True),
     20: _type("NO_OP_RECORD", NoOpRecord),
     21: _type("ZK_MIGRATION_STATE_RECORD", ZkMigrationStateRecord),
-    22: _type("REMOVE_USER_SCRAM_CREDENTIAL_RECORD", RemoveUserScramCredentialRecord),
+    22: _type("REMOVE_USER_SCRAM_CREDENTIAL_RECORD", RemoveUserScramCredentialRecord, is_replayed=True),
     23: _type("BEGIN_TRANSACTION_RECORD", BeginTransaction, is_replayed=True),
     24: _type("END_TRANSACTION_RECORD", EndTransaction, is_replayed=True),
     25: _type("ABORT_TRANSACTION_RECORD", AbortTransaction, is_replayed=True),
@@ -405,8 +409,22 @@ def decode_any(value: bytes | None) -> DecodedRecord | UnknownRecord:
     return DecodedRecord(number, None, version, schema.decode(reader, version))
 
 
+_SECRET_FIELDS: Final = ("salt", "storedKey", "serverKey")
+HIDDEN: Final = "[hidden]"
+
+
 def metadata_record_json(record: DecodedRecord) -> dict[str, Any]:
-    """A record as Kafka's dump prints it."""
+    """A record as Kafka's dump prints it, but for secrets: keys of users, and settings that are passwords."""
     assert record.value_version is not None, "every record of the cluster metadata has a value"
     found = METADATA_TYPES[record.record_type]
-    return {"type": found.name, "version": record.value_version, "data": found.schema.to_json(record.value, record.value_version)}
+    data = found.schema.to_json(record.value, record.value_version)
+    if isinstance(record.value, UserScramCredentialRecord):
+        data |= dict.fromkeys(_SECRET_FIELDS, HIDDEN)
+    elif isinstance(record.value, ConfigRecord) and record.value.value is not None and _is_password(record.value.name):
+        data["value"] = HIDDEN
+    return {"type": found.name, "version": record.value_version, "data": data}
+
+
+def _is_password(name: str) -> bool:
+    setting = KAFKA_BROKER_SETTINGS.get(name) or listener_setting(name)
+    return setting is not None and setting.type is ConfigType.PASSWORD

@@ -176,6 +176,8 @@ class ResourceConfigs:
     def overridden(self, given: Mapping[str, str]) -> Iterator[str]:
         """A sentence for each setting that a broker was started with, and whose value in force is another that was set in the log."""
         for name, text in given.items():
+            if name not in BROKER_SETTINGS:
+                continue  # one of a listener, which is as it was given at start
             value, source = self.broker_value(name)
             is_dynamic = source in (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
             plain = BROKER_SETTINGS[name].plain

@@ -76,8 +76,6 @@ def test_a_setting_without_a_value_is_left_out_instead(name: str) -> None:
         ({"listeners": "PLAINTEXT://127.0.0.1"}, "listeners, PLAINTEXT: cannot listen on '127.0.0.1'"),
         ({"listeners": "PLAINTEXT://h:1,plaintext://h:2"}, "PLAINTEXT is there twice"),
         ({"listeners": "INSIDE://h:1"}, "add INSIDE:PLAINTEXT to listener.security.protocol.map"),
-        ({"listeners": "SSL://h:1"}, "the listener SSL has the protocol SSL: Ottla has only PLAINTEXT listeners yet"),
-        ({"listeners": "A://h:1", "listener_security_protocol_map": "A:SASL_SSL"}, "has the protocol SASL_SSL"),
         ({"listener_security_protocol_map": "A:PLAIN"}, "'A:PLAIN' is no entry"),
         ({"listener_security_protocol_map": "A:PLAINTEXT,a:SSL"}, "once for each name"),
         ({"advertised_listeners": "OTHER://h:1"}, "OTHER is not one of the listeners"),

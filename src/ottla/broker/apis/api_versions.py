@@ -33,6 +33,9 @@ def handle(request: Request, *, cluster_metadata: ClusterMetadata, served_versio
             request.session.software_name, request.session.software_version = name, version
         else:
             error = ErrorCode.INVALID_REQUEST
+    authentication = request.session.authentication
+    if authentication is not None and error is ErrorCode.NONE:
+        authentication.versions_answered()
     features = tuple((name, cluster_metadata.features[name]) for name in SUPPORTED_FEATURES if cluster_metadata.features.get(name))
     request.reply_body([_body(request.version, error, served_versions, features, cluster_metadata.features_epoch)])
 

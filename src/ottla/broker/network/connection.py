@@ -12,10 +12,10 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from ottla.broker.network.dispatch import Dispatcher, NotServed
-from ottla.broker.network.limits import ConnectionQuotas, Descriptors
+from ottla.broker.network.limits import ConnectionQuotas, Descriptors, RepeatedWarning
 from ottla.broker.network.memory import SHORT_READ_BYTES, RequestMemory, ResponseMemory, unwritten_buffer
 from ottla.broker.network.request import Authorizer, Endpoint, Request, Session
 from ottla.broker.network.scheduling import EventLoopBatch, Pipelining
@@ -40,6 +40,19 @@ OUT_BYTES_MAX: Final = 64 * 1024
 _FRAME_SIZE: Final = Struct(">i")
 _SIZE_BYTES: Final = 4
 _NO_BUFFER: Final = memoryview(b"")
+_OTHER_PROTOCOLS: Final = {
+    b"\x16\x03": ": these bytes begin a handshake of TLS, which this listener does not speak (security.protocol of the client)",
+    b"\x15\x03": ": these bytes are an alert of TLS, which this listener does not speak (security.protocol of the client)",
+    b"GET ": ": these bytes are HTTP",
+    b"POST": ": these bytes are HTTP",
+}
+"""What other protocols begin with, read as a size."""
+AUTHENTICATION_S: Final = 10.0
+"""A handshake of TLS takes no longer, nor does SASL; Kafka would wait for connections.max.idle.ms."""
+GIVE_UP_LINES: Final = 100
+"""So many connections that are closed for their peers' fault are named in the log in a minute."""
+PENDING_MAX: Final = 1_000
+"""So many connections of a listener may be unauthenticated at one time; the next one closes the oldest of them."""
 
 
 RECEIVE_BYTES: Final = 256 * 1024
@@ -54,7 +67,9 @@ _BACKLOG: Final = int(FIXED_VALUES["socket.listen.backlog.size"])
 
 class Listener:
     """What the connections of one listener of one broker share. They add and remove themselves. `name`, `endpoint` and `authorizer` are for
-    their sessions. `now_s`: the loop's time as of the last tick, a second's precision, at no cost."""
+    their sessions. `now_s`: the loop's time as of the last tick, a second's precision, at no cost. `must_authenticate`: its connections
+    are pending, and bounded in number and time, until TLS and SASL are done.
+    """
 
     def __init__(
         self,
@@ -69,6 +84,7 @@ class Listener:
         pipelining: Pipelining,
         request_memory: RequestMemory,
         response_memory: ResponseMemory,
+        must_authenticate: bool = False,
     ) -> None:
         self.name = name
         self.endpoint = endpoint
@@ -81,17 +97,40 @@ class Listener:
         self.request_memory = request_memory
         self.response_memory = response_memory
         self.connections: set[Connection] = set()
+        self.must_authenticate = must_authenticate
+        self.give_ups = RepeatedWarning(log, lines=GIVE_UP_LINES)
+        self._pending: dict[Connection, float] = {}
         self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self.short_receive_buffer = self.receive_buffer[:SHORT_READ_BYTES]
         self.now_s = 0.0
         self.is_stopping = False
+
+    def begin_pending(self, connection: "Connection") -> None:
+        """A connection is open, and not authenticated yet."""
+        if len(self._pending) >= PENDING_MAX:
+            next(iter(self._pending)).give_up(f"more than {PENDING_MAX} connections to {self.name} are not authenticated, this one longest")
+        self._pending[connection] = self.now_s
+
+    def end_pending(self, connection: "Connection") -> None:
+        """A connection is authenticated, or closed."""
+        self._pending.pop(connection, None)
+
+    def close_pending(self) -> None:
+        """Close connections that have not authenticated in time."""
+        late = []
+        for connection, since_s in self._pending.items():
+            if self.now_s - since_s <= AUTHENTICATION_S:
+                break
+            late.append(connection)
+        for connection in late:
+            connection.give_up(f"it did not authenticate in {AUTHENTICATION_S:g} s")
 
 
 class Connection(asyncio.BufferedProtocol):
     """One socket: asyncio's buffered protocol, so that a frame's bytes are copied once, to where they are read."""
 
     __slots__ = (
-        "closed", "deferred", "ended", "filled", "frame", "handling", "held", "listener", "memory",
+        "closed", "deferred", "ended", "filled", "frame", "frame_bytes_max", "handling", "held", "listener", "memory",
         "moved_s", "out", "out_bytes", "parked", "read_paused", "reading_bytes", "request", "rest", "session", "since_s", "transport",
         "unsent", "waiting", "waiting_bytes", "waits_for_memory", "write_paused",
     )  # fmt: skip
@@ -102,6 +141,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
         self.memory = listener.request_memory
+        self.frame_bytes_max = listener.frame_bytes_max
         self.frame: bytearray | None = None
         self.filled = 0
         self.held = 0
@@ -138,6 +178,8 @@ class Connection(asyncio.BufferedProtocol):
         self.moved_s = listener.now_s
         self.transport.set_write_buffer_limits(UNSENT_BYTES_MAX)
         listener.connections.add(self)
+        if listener.must_authenticate:
+            listener.begin_pending(self)
 
     def eof_received(self) -> bool:
         """The peer sends no more, and may have closed. Its earlier requests with acks=0 are handled all the same: they need no peer."""
@@ -154,6 +196,7 @@ class Connection(asyncio.BufferedProtocol):
         self._drop_frames()
         self.listener.response_memory.release(self)
         self.out.clear()
+        self.listener.end_pending(self)
         if self in self.listener.connections:
             self.listener.connections.remove(self)
             self.listener.quotas.leave(self.session.address)
@@ -213,7 +256,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def give_up(self, why: str) -> None:
         """Close at once, without waiting for unsent bytes."""
-        log.warning("closing the connection from %s: %s", self.session.client_host, why)
+        self.listener.give_ups.warning(self.listener.now_s, f"closing the connection from {self.session.client_host}: {why}")
+        self.listener.end_pending(self)
         self.closed = True
         self.transport.abort()
 
@@ -269,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._keep(data[at:])
                 return
             (size,) = _FRAME_SIZE.unpack_from(data, at)
-            if not 0 < size <= listener.frame_bytes_max:
+            if not 0 < size <= self.frame_bytes_max:
                 raise self._impossible(size)
             begin = at + _SIZE_BYTES
             after = begin + size
@@ -303,12 +347,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _frame_size(self, prefix: Buffer) -> int:
         size = int.from_bytes(prefix, "big", signed=True)
-        if not 0 < size <= self.listener.frame_bytes_max:
+        if not 0 < size <= self.frame_bytes_max:
             raise self._impossible(size)
         return size
 
     def _impossible(self, size: int) -> PeerError:
-        return PeerError(f"a frame of {size} bytes; allowed are 1 to {self.listener.frame_bytes_max} (socket.request.max.bytes)")
+        setting = "socket.request.max.bytes" if self.frame_bytes_max == self.listener.frame_bytes_max else "sasl.server.max.receive.size"
+        hint = next((what for first, what in _OTHER_PROTOCOLS.items() if size.to_bytes(4, "big", signed=True).startswith(first)), "")
+        return PeerError(f"a frame of {size} bytes; allowed are 1 to {self.frame_bytes_max} ({setting}){hint}")
 
     def _take_frame(self, frame: memoryview) -> None:
         if not (self.parked or self.write_paused or self.waiting):
@@ -460,6 +506,18 @@ class Connection(asyncio.BufferedProtocol):
         self.transport.close()
 
 
+class ListenerSecurity(Protocol):
+    """TLS and SASL of a listener."""
+
+    def connection(self, listener: Listener) -> asyncio.BaseProtocol:
+        """A protocol for a new socket."""
+        ...
+
+    def reload(self) -> None:
+        """Read certificates again that have changed."""
+        ...
+
+
 class Server(Listener):
     """`start`, then `stop_reading` and `stop`."""
 
@@ -477,6 +535,7 @@ class Server(Listener):
         pipelining: Pipelining,
         request_memory: RequestMemory,
         response_memory: ResponseMemory,
+        security: ListenerSecurity | None = None,
     ) -> None:
         super().__init__(
             name=name,
@@ -489,7 +548,9 @@ class Server(Listener):
             pipelining=pipelining,
             request_memory=request_memory,
             response_memory=response_memory,
+            must_authenticate=security is not None,
         )
+        self._security = security
         self.idle_s = config.number("connections.max.idle.ms") / 1000
         self._descriptors = descriptors
         self._idle_check_s = 0.0
@@ -499,14 +560,13 @@ class Server(Listener):
     async def start(self, host: str, port: int) -> int:
         """Accept connections (port 0: any free one). Returns the port."""
         loop = asyncio.get_running_loop()
-        factory: Callable[[], asyncio.BaseProtocol] = self.connection
-        self._sockets = sockets = await loop.create_server(factory, host, port, backlog=_BACKLOG)
+        self._sockets = sockets = await loop.create_server(self.connection, host, port, backlog=_BACKLOG)
         self._tick_again(loop)
         return int(sockets.sockets[0].getsockname()[1])
 
-    def connection(self) -> Connection:
+    def connection(self) -> asyncio.BaseProtocol:
         """A protocol for a new socket."""
-        return Connection(self)
+        return Connection(self) if self._security is None else self._security.connection(self)
 
     def _tick_again(self, loop: asyncio.AbstractEventLoop) -> None:
         """Call `tick` once a second until the server stops."""
@@ -518,9 +578,12 @@ class Server(Listener):
         self.now_s = now_s
         self.request_memory.tick(now_s)
         self.response_memory.tick(now_s)
+        self.close_pending()
         if now_s >= self._idle_check_s:
             self._idle_check_s = now_s + min(self.idle_s / IDLE_CHECKS, IDLE_CHECK_S_MAX)
             self._descriptors.check()
+            if self._security is not None:
+                self._security.reload()
             if self.idle_s >= 0:
                 for connection in [connection for connection in self.connections if connection.is_idle(now_s - self.idle_s)]:
                     connection.give_up(f"nothing was sent or received for {self.idle_s:g} s (connections.max.idle.ms)")

@@ -24,20 +24,25 @@ PERIOD_S: Final = 60.0
 
 
 class RepeatedWarning:
-    """One kind of line. Time is the event loop's."""
+    """One kind of line: `lines` of them a minute; the others are counted. Time is the event loop's."""
 
-    def __init__(self, log: Logger) -> None:
+    def __init__(self, log: Logger, *, lines: int = 1) -> None:
         self._log = log
+        self._lines = lines
+        self._left = 0
         self._again_s = float("-inf")
         self._left_out = 0
 
     def warning(self, now_s: float, message: str) -> None:
         """Write the line, or counts it."""
-        if now_s < self._again_s:
+        if now_s >= self._again_s:
+            self._again_s, self._left = now_s + PERIOD_S, self._lines
+        if not self._left:
             self._left_out += 1
             return
         more = f" ({self._left_out} more like this since the last such line)" if self._left_out else ""
-        self._again_s, self._left_out = now_s + PERIOD_S, 0
+        self._left -= 1
+        self._left_out = 0
         self._log.warning("%s%s", message, more)
 
 

@@ -25,6 +25,7 @@ from ottla.protocol.wire.primitives import Buffer
 from ottla.protocol.wire.request_reading import ELEMENTS_MAX
 from ottla.protocol.wire.response_writing import write_in_pieces
 from ottla.security.access import ANONYMOUS, CLUSTER_NAME, OPERATIONS, Operation, Principal, Resource, ResourceType
+from ottla.security.authentication import Authentication
 
 T = TypeVar("T")
 _API_VERSIONS: Final = ApiKey.API_VERSIONS.value
@@ -67,11 +68,12 @@ class Session:
     an `authorizer` everything is allowed. `client_host` and `client_port` are where the connection comes from, as Kafka prints it, `/` and
     0 where that is not known; `host` is the same without the slash, as ACLs name it. `api_key` is the API of the request that is being
     handled, for audit lines. `software_name` and `software_version` are empty until the client has sent them with ApiVersions.
+    `authentication` is None on listeners without SASL.
     """
 
     __slots__ = (
-        "address", "api_key", "authorizer", "client_host", "client_port", "endpoint", "host", "listener", "principal", "software_name",
-        "software_version",
+        "address", "api_key", "authentication", "authorizer", "client_host", "client_port", "endpoint", "host", "listener", "principal",
+        "software_name", "software_version",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +91,7 @@ class Session:
         self.host = self.client_host[1:]
         self.api_key = -1
         self.principal: Principal = ANONYMOUS
+        self.authentication: Authentication | None = None
         self.software_name = self.software_version = ""
 
     def may(self, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME, *, log_if_denied: bool = True) -> bool:

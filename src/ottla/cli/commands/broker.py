@@ -34,6 +34,20 @@ SWITCH_INTERVAL_S = 0.0005
     metavar="HOST:PORT",
     help=f"Address for clients; port 0 takes any free one; {LISTEN} unless the setting listeners names addresses.",
 )
+@click.option(
+    "--listener",
+    "listeners",
+    multiple=True,
+    metavar="NAME://HOST:PORT",
+    help="Instead of --listen: a listener by its name, whose protocol listener.security.protocol.map says; may be repeated.",
+)
+@click.option(
+    "--add-scram",
+    "scram_users",
+    multiple=True,
+    metavar="WORDS",
+    help="A user from the first start on: 'SCRAM-SHA-256=[name=alice,password=secret]'; @FILE reads them from a file; may be repeated.",
+)
 @click.option("--data", type=click.Path(file_okay=False), metavar="DIR", help="Keep the data here; without it, in memory.")
 @click.option(
     "--config",
@@ -52,6 +66,8 @@ SWITCH_INTERVAL_S = 0.0005
 @click.option("-v", "--verbose", is_flag=True, help="Log INFO messages, not only warnings and errors.")
 def command(
     listen: str | None,
+    listeners: tuple[str, ...],
+    scram_users: tuple[str, ...],
     data: str | None,
     settings: tuple[tuple[str, str], ...],
     brokers: int,
@@ -77,7 +93,7 @@ def command(
     if audit_log is not None:
         _write_audit_lines(audit_log)
     try:
-        _serve(listen, data, config, brokers, metrics, as_json=as_json)
+        _serve(listen, listeners, scram_users, data, config, brokers, metrics, as_json=as_json)
     finally:
         logging.getLogger().removeHandler(handler)
         handler.close()
@@ -112,15 +128,27 @@ def _failures(what: str) -> Iterator[None]:
         raise click.ClickException(f"{what}: {no_thread(error)}") from error
 
 
-def _serve(listen: str | None, data: str | None, config: dict[str, str], brokers: int, metrics: str | None, *, as_json: bool) -> None:
+def _serve(
+    listen: str | None,
+    listeners: tuple[str, ...],
+    scram_users: tuple[str, ...],
+    data: str | None,
+    config: dict[str, str],
+    brokers: int,
+    metrics: str | None,
+    *,
+    as_json: bool,
+) -> None:
     from ottla.broker.network.limits import raise_limit
-    from ottla.broker.running_brokers import BrokerTask, new_event_loop
+    from ottla.broker.running_brokers import BrokerTask, new_event_loop, with_listeners
 
     with _failures(AT_START):
         raise_limit()
-        if listen is None and "listeners" not in config:
+        settings = with_listeners(config, listeners) or {}
+        if listen is None and "listeners" not in settings:
             listen = LISTEN
-        task = BrokerTask(data, config, listen, metrics=metrics, brokers=brokers)
+        users = [Path(words[1:]).read_text() if words.startswith("@") else words for words in scram_users]
+        task = BrokerTask(data, settings, listen, metrics=metrics, brokers=brokers, scram_users=users)
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         loop = new_event_loop()
     asyncio.set_event_loop(loop)

@@ -5,7 +5,6 @@ their short and full names. Certificates and keys are PEM or in PKCS12 stores; a
 turns it into PEM. It reads no file and opens no connection. Source: KIP-651 (PEM), Kafka's SslConfigs and SaslConfigs.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -27,20 +26,14 @@ from ottla.client.security.tokens import (
 )
 from ottla.config.client_properties import is_security, read_properties
 from ottla.config.client_property import Client
-
-_MODULE: Final = re.compile(r"\s*([\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(.*?);\s*", re.DOTALL | re.IGNORECASE)
-_OPTION: Final = re.compile(r"""\s*(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.DOTALL)
-_PLAIN: Final = ("PlainLoginModule", "org.apache.kafka.common.security.plain.PlainLoginModule")
-_SCRAM: Final = ("ScramLoginModule", "org.apache.kafka.common.security.scram.ScramLoginModule")
-_OAUTH: Final = ("OAuthBearerLoginModule", "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule")
-_SHADED: Final = "kafkashaded."  # how one vendor's Spark names the classes that it carries with it
+from ottla.security.jaas import OAUTH_MODULES, PLAIN_MODULES, SCRAM_MODULES, module_options
 
 
 def parse_jaas(text: str, *, is_scram: bool) -> tuple[str, str]:
     """User and password. Raises ValueError for malformed text or a module of another mechanism; no message shows the password."""
-    modules = _SCRAM if is_scram else _PLAIN
+    modules = SCRAM_MODULES if is_scram else PLAIN_MODULES
     form = f'sasl.jaas.config must read: {modules[1]} required username="..." password="...";'
-    options = _options(text, modules, form)
+    options = module_options(text, modules, form)
     if not options.get("username") or not options.get("password"):
         raise ValueError(form)
     unknown = sorted(set(options) - {"username", "password"})
@@ -51,23 +44,9 @@ def parse_jaas(text: str, *, is_scram: bool) -> tuple[str, str]:
 
 def parse_oauth_jaas(text: str) -> dict[str, str]:
     """The options of the module with tokens, which are none where a callback or a file gives them. Raises ValueError."""
-    return _options(text, _OAUTH, f'sasl.jaas.config must read: {_OAUTH[1]} required unsecuredLoginStringClaim_sub="...";')
-
-
-def _options(text: str, modules: tuple[str, str], form: str) -> dict[str, str]:
-    found = _MODULE.fullmatch(text)
-    if found is None:
-        raise ValueError(form)
-    if found[1].removeprefix(_SHADED) not in modules:
-        raise ValueError(f"{form} It names {found[1]}")
-    options, at, rest = {}, 0, found[2]
-    while option := _OPTION.match(rest, at):
-        at = option.end()
-        quoted = option[2] if option[2] is not None else option[3]
-        options[option[1]] = option[4] if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
-    if rest[at:].strip():
-        raise ValueError(form)
-    return options
+    return module_options(
+        text, OAUTH_MODULES, f'sasl.jaas.config must read: {OAUTH_MODULES[1]} required unsecuredLoginStringClaim_sub="...";'
+    )
 
 
 PLAINTEXT_PROTOCOL, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"

@@ -52,7 +52,7 @@ def guarded(make_api, make_topic, authorizer: Refusing) -> Any:
     return api
 
 
-NO_RIGHTS = {ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER}
+NO_RIGHTS = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER}
 """ApiVersions is answered before authentication; DescribeCluster hides rights only."""
 
 

@@ -23,6 +23,7 @@ from ottla.broker.network.memory import RequestMemory, ResponseMemory
 from ottla.broker.network.request import Api, Request, ServedApi, Session
 from ottla.broker.network.scheduling import EventLoopBatch, Pipelining, RequestScheduler
 from ottla.config import BrokerConfig
+from ottla.config.listeners import ListenerConfig
 from ottla.log.file_system import MemoryFiles
 from ottla.metadata.resource_configs import ResourceConfigs
 from ottla.protocol.model import Record
@@ -149,7 +150,7 @@ def server_of(config: dict[str, str], now_s: Callable[[], float] = lambda: 0.0) 
     """`now_s` measures how long requests take: with this one none takes so long that it needs an event loop to go on."""
     cluster = Components(MemoryFiles(), BrokerConfig(config), clock=lambda: 1_700_000_000_000)
     cluster.scheduler = RequestScheduler(now_s)
-    server = cluster.servers(cluster.brokers.nodes[1], ["PLAINTEXT"])["PLAINTEXT"]
+    server = cluster.servers(cluster.brokers.nodes[1], [ListenerConfig("PLAINTEXT", "127.0.0.1", 0, None)])["PLAINTEXT"]
     server.event_loop_batch, server.pipelining = NoBatch(), NoPipelining()
     return server
 
@@ -569,7 +570,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         cluster = Components(MemoryFiles(), BrokerConfig(), clock=lambda: 1)
-        self.server = cluster.servers(cluster.brokers.nodes[1], ["PLAINTEXT"])["PLAINTEXT"]
+        self.server = cluster.servers(cluster.brokers.nodes[1], [ListenerConfig("PLAINTEXT", "127.0.0.1", 0, None)])["PLAINTEXT"]
         self.dispatcher, self.server.dispatcher = self.server.dispatcher, self
         self.server.request_memory = RequestMemory(MEMORY_BYTES)
         self.time_s = 0.0
