@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from ottla.testing.application.brokers import Broker, Cluster, OttlaCase
     from ottla.testing.application.kafka_container import KafkaContainer
     from ottla.testing.pytest_plugin import BrokerFactory
+    from ottla.testing.security.brokers import SecuredBroker
     from ottla.testing.waiting import wait_until
 
-__all__ = ["Broker", "BrokerFactory", "Cluster", "KafkaContainer", "OttlaCase", "wait_until"]
+__all__ = ["Broker", "BrokerFactory", "Cluster", "KafkaContainer", "OttlaCase", "SecuredBroker", "wait_until"]
 
 _MODULES = {
     "Broker": "application.brokers",
@@ -22,6 +23,7 @@ _MODULES = {
     "Cluster": "application.brokers",
     "KafkaContainer": "application.kafka_container",
     "OttlaCase": "application.brokers",
+    "SecuredBroker": "security.brokers",
     "wait_until": "waiting",
 }
 

@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from ottla.config import GivenValue
     from ottla.groups.events import GroupEvent
-    from ottla.testing import Broker, Cluster
+    from ottla.testing import Broker, Cluster, SecuredBroker
 
 
 class BrokerFactory(Protocol):
@@ -71,6 +71,25 @@ def ottla_broker_factory() -> Iterator[BrokerFactory]:
             return running.enter_context(Cluster(brokers, config=config, on_group_event=on_group_event, topics_at_once=topics_at_once))
 
         yield start
+
+
+@pytest.fixture
+def ottla_broker_tls() -> "Iterator[SecuredBroker]":
+    """A fresh broker whose clients speak TLS; certificates are made for it. `client_settings(...)` are those of a client."""
+    from ottla.testing import SecuredBroker
+
+    with SecuredBroker(listener="SSL") as broker:
+        yield broker
+
+
+@pytest.fixture
+def ottla_broker_sasl() -> "Iterator[SecuredBroker]":
+    """A fresh broker whose clients log in over TLS: PLAIN, SCRAM or OAUTHBEARER, as user alice. `client_settings(...)` are those of a
+    client."""
+    from ottla.testing import SecuredBroker
+
+    with SecuredBroker() as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")

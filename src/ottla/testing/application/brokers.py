@@ -68,6 +68,11 @@ class Verbs(Embedded):
 
     _journal: Journal
 
+    @property
+    def _verb_servers(self) -> str:
+        """Where the verbs connect: a listener without TLS and SASL."""
+        return self.bootstrap_servers
+
     def create_topic(
         self,
         name: str,
@@ -81,11 +86,11 @@ class Verbs(Embedded):
         `config` takes Kafka's names: {"cleanup.policy": "compact"}. Raises AssertionError with the broker's error.
         """
         settings = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
-        create_topic(self.bootstrap_servers, name, partitions, replicas=replication_factor, **settings)
+        create_topic(self._verb_servers, name, partitions, replicas=replication_factor, **settings)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with its records, and what groups have committed for it. Raises AssertionError with the broker's error."""
-        delete_topic(self.bootstrap_servers, name)
+        delete_topic(self._verb_servers, name)
 
     def produce(
         self,
@@ -104,7 +109,7 @@ class Verbs(Embedded):
         `headers` are those of every record: {name: value}, or [(name, value), ...] where a name occurs more than once.
         """
         at_ms = now_ms() if timestamp_ms is None else timestamp_ms
-        produce(self.bootstrap_servers, topic, records, partition=partition, headers=headers, timestamp_ms=at_ms)
+        produce(self._verb_servers, topic, records, partition=partition, headers=headers, timestamp_ms=at_ms)
         retention_ms = None if timestamp_ms is None else self._call_in_loop(lambda components: _retention_ms(components, topic))
         if retention_ms is not None and at_ms < now_ms() - retention_ms:
             warnings.warn(
@@ -119,17 +124,17 @@ class Verbs(Embedded):
         Each partition's records are in the order of their offsets, those of several partitions in that of their timestamps. Records of
         aborted and open transactions do not count. Raises AssertionError after `timeout` seconds, with what the topic has.
         """
-        return consume(self.bootstrap_servers, topic, count, timeout=timeout)
+        return consume(self._verb_servers, topic, count, timeout=timeout)
 
     async def consume_async(self, topic: str, count: int, *, timeout: float = TIMEOUT_S) -> list[ConsumedRecord]:
         """`consume` for coroutines: the event loop runs meanwhile."""
-        return await consume_async(self.bootstrap_servers, topic, count, timeout=timeout)
+        return await consume_async(self._verb_servers, topic, count, timeout=timeout)
 
     def values(self, topic: str) -> list[bytes | None]:
         """The values of all records that a topic has now, in the order of `consume`. Raises NotYet, an AssertionError that `wait_until`
         waits for, when there is no such topic.
         """
-        return [record.value for record in read_topic(self.bootstrap_servers, topic)]
+        return [record.value for record in read_topic(self._verb_servers, topic)]
 
     def group(self, name: str) -> Group:
         """A consumer group of the application, which need not exist yet."""
@@ -217,10 +222,15 @@ class Broker(Verbs, broker.Broker):
         on_group_event: Callable[[GroupEvent], None] | None = None,
         metrics: str | None = None,
         topics_at_once: bool = True,
+        listeners: Sequence[str] = (),
+        scram_users: Sequence[str] = (),
     ) -> None:
         self._journal = Journal(on_group_event)
         self._topics_at_once = topics_at_once
-        super().__init__(data_dir, config=config, listen=listen, on_group_event=self._journal.add, metrics=metrics)
+        event = self._journal.add
+        super().__init__(
+            data_dir, config=config, listen=listen, on_group_event=event, metrics=metrics, listeners=listeners, scram_users=scram_users
+        )
 
 
 class Cluster(Verbs, broker.Cluster):
@@ -236,10 +246,21 @@ class Cluster(Verbs, broker.Cluster):
         on_group_event: Callable[[GroupEvent], None] | None = None,
         metrics: str | None = None,
         topics_at_once: bool = True,
+        listeners: Sequence[str] = (),
+        scram_users: Sequence[str] = (),
     ) -> None:
         self._journal = Journal(on_group_event)
         self._topics_at_once = topics_at_once
-        super().__init__(brokers, data_dir, config=config, listen=listen, on_group_event=self._journal.add, metrics=metrics)
+        super().__init__(
+            brokers,
+            data_dir,
+            config=config,
+            listen=listen,
+            on_group_event=self._journal.add,
+            metrics=metrics,
+            listeners=listeners,
+            scram_users=scram_users,
+        )
 
 
 class OttlaCase(TestCase):
