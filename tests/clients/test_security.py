@@ -13,7 +13,12 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioPartition
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
+    ResourcePatternType,
+    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialDeletion,
@@ -71,8 +76,8 @@ def confluent(settings: dict[str, Any]) -> str:
     try:
         while time.monotonic() < end_s and not errors:
             message = consumer.poll(0.05)
-            if message is not None and message.error() is None:
-                return str(len(message.value() or b""))
+            if message is not None:
+                return str(len(message.value() or b"")) if message.error() is None else message.error().str()
         return "; ".join(error.str() for error in errors)
     finally:
         consumer.close()
@@ -179,3 +184,24 @@ def test_users_of_scram_are_described_changed_and_removed(broker: SecuredBroker)
     with pytest.raises(KafkaException, match="that does not exist"):
         admin.describe_user_scram_credentials(["carol"])["carol"].result()
     assert "invalid credentials" in confluent(broker.client_settings("confluent-kafka", user="carol", password="carol-secret"))
+
+
+def test_acls_name_who_is_authenticated() -> None:
+    """By a password and by a certificate; alice may read, bob may not. The verbs are ANONYMOUS, which is a super user here."""
+    config = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users": "User:ANONYMOUS"}
+    users = {"alice": "alice-secret", "bob": "bob-secret"}
+    with SecuredBroker(users=users, config=config) as guarded:
+        guarded.create_topic(TOPIC, 1)
+        guarded.produce(TOPIC, [b"x" * 50_000])
+        admin = AdminClient(guarded.client_settings("confluent-kafka", listener="PLAINTEXT"))
+        acl = AclBinding(
+            ResourceType.TOPIC, TOPIC, ResourcePatternType.LITERAL, "User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW
+        )
+        admin.create_acls([acl])[acl].result()
+        for chosen in ({"mechanism": "PLAIN"}, {"listener": "MTLS"}):
+            seen = {}
+            for user in users:
+                client = AdminClient(guarded.client_settings("confluent-kafka", user=user, **chosen))
+                seen[user] = client.list_topics(TOPIC, 10).topics[TOPIC].error
+            assert seen["alice"] is None
+            assert seen["bob"].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED

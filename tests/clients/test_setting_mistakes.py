@@ -46,7 +46,8 @@ MISTAKES = {
     ),
     "a listener with TLS": (
         "listener.security.protocol.map=PLAINTEXT:SSL",
-        "the listener PLAINTEXT has the protocol SSL: Ottla has only PLAINTEXT listeners yet",
+        "the listener PLAINTEXT has the protocol SSL, and no certificate: give ssl.keystore.type with ssl.keystore.location, or with"
+        " ssl.keystore.key and ssl.keystore.certificate.chain (`ottla docs security`)",
     ),
     "port, as in an old server.properties": (
         "port=9092",

@@ -14,7 +14,7 @@ from typing import Any, Final, Self, TypeVar
 from ottla.broker.cluster.leadership import CoordinatorPlace
 from ottla.broker.monitoring.health import HealthSnapshot
 from ottla.broker.network.limits import check_limit, descriptor_limit
-from ottla.broker.network.listener_security import check_open
+from ottla.broker.network.listener_security import check_listeners
 from ottla.broker.running_brokers import (
     BrokerTask,
     Ports,
@@ -71,7 +71,7 @@ class Embedded:
         self._data_dir = data_dir
         scram_users_of(scram_users)
         checked = BrokerConfig(with_listeners(config, listeners), brokers=brokers)
-        check_open(listeners_of(checked, listen, brokers), None if metrics is None else parse_listen(metrics), checked)
+        check_listeners(listeners_of(checked, listen, brokers), None if metrics is None else parse_listen(metrics), checked)
         self._config = checked.given
         self._listen = listen
         self._on_group_event = on_group_event

@@ -12,7 +12,7 @@ from ottla.broker.network.connection import Connection, Listener
 from ottla.broker.network.tls import RECEIVE_BYTES, TlsSettings, TlsTransport
 from ottla.config import BrokerConfig, ConfigError
 from ottla.config.listeners import ListenerConfig, unused_listener_setting
-from ottla.config.security_settings import OPEN_LISTENERS, listener_prefix
+from ottla.config.security_settings import OPEN_LISTENERS, SERVED_MECHANISMS, listener_prefix
 
 log = logging.getLogger(__name__)
 
@@ -66,14 +66,26 @@ def listener_security(
     return SecuredListener(tls, sasl)
 
 
-def check_open(listeners: Sequence[ListenerConfig], metrics: tuple[str, int] | None, config: BrokerConfig) -> None:
+def check_listeners(listeners: Sequence[ListenerConfig], metrics: tuple[str, int] | None, config: BrokerConfig) -> None:
     """Raise ConfigError for a listener, or the metrics' address, that other machines reach and that asks nobody who they are.
 
-    Settings of listeners that there are not are refused as well: what they should protect is not protected.
+    Settings of listeners that there are not, and listeners without a certificate or a mechanism, are refused as well. Reads no file.
     """
     unused = unused_listener_setting(config.given, listeners)
     if unused is not None:
         raise ConfigError(f"{unused} is about a listener that there is not: the listeners are {', '.join(each.name for each in listeners)}")
+    for listener in listeners:
+        settings = config.of_listener(listener.name)
+        if listener.has_tls and not (settings.text("ssl.keystore.location") or settings.text("ssl.keystore.key")):
+            raise ConfigError(
+                f"the listener {listener.name} has the protocol {listener.protocol}, and no certificate: give ssl.keystore.type with"
+                " ssl.keystore.location, or with ssl.keystore.key and ssl.keystore.certificate.chain (`ottla docs security`)"
+            )
+        if listener.has_sasl and not set(settings.items("sasl.enabled.mechanisms")) & set(SERVED_MECHANISMS):
+            raise ConfigError(
+                f"the listener {listener.name} has the protocol {listener.protocol}: give sasl.enabled.mechanisms, some of"
+                f" {', '.join(SERVED_MECHANISMS)} (`ottla docs security`)"
+            )
     if config.flag(OPEN_LISTENERS):
         return
     hint = f"or, if it shall be open to everybody, say so: {OPEN_LISTENERS}=true"
@@ -93,7 +105,7 @@ def check_open(listeners: Sequence[ListenerConfig], metrics: tuple[str, int] | N
 
 
 def is_local(host: str) -> bool:
-    """Whether an address to listen on is reached from this machine alone. A name that cannot be resolved is not."""
+    """Whether an address to listen on is reached from this machine alone; or cannot be listened on, as its name is unknown."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -103,5 +115,5 @@ def is_local(host: str) -> bool:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        return False
-    return bool(found) and all(ip_address(str(info[4][0]).partition("%")[0]).is_loopback for info in found)
+        return True
+    return all(ip_address(str(info[4][0]).partition("%")[0]).is_loopback for info in found)

@@ -15,8 +15,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
 from jwt.algorithms import RSAAlgorithm
-from ottla.testing.security.certificates import HOSTS, Certificate, CertificateAuthority
-from ottla.testing.security.tokens import TokenIssuer
 
 from ottla.broker import Broker
 from ottla.broker.network.tls import TlsSettings
@@ -24,6 +22,8 @@ from ottla.broker.network.token_keys import EARLY_REFRESH_MS, TokenKeys
 from ottla.config import BrokerConfig, ConfigError
 from ottla.security.access import ANONYMOUS
 from ottla.security.token_validation import InvalidToken
+from ottla.testing.security.certificates import HOSTS, Certificate, CertificateAuthority
+from ottla.testing.security.tokens import TokenIssuer
 
 AUTHORITY = CertificateAuthority()
 
@@ -208,8 +208,10 @@ class TestTokenKeys:
             "listener PLAINTEXT (0.0.0.0) can be reached from other machines, and PLAINTEXT",
         ),
         ({"listeners": ["PLAINTEXT://[::]:0"]}, "listener PLAINTEXT (::) can be reached"),
-        ({"listeners": ["SSL://192.0.2.1:0"]}, "and SSL lets in everybody"),
-        ({"listen": "example.invalid:0"}, "can be reached from other machines"),
+        ({"listeners": ["SSL://192.0.2.1:0"], "config": {"ssl.keystore.key": "x"}}, "and SSL lets in everybody"),
+        ({"listeners": ["SSL://127.0.0.1:0"]}, "has the protocol SSL, and no certificate"),
+        ({"listeners": ["SASL_PLAINTEXT://127.0.0.1:0"]}, "give sasl.enabled.mechanisms, some of PLAIN"),
+        ({"listen": "[fe80::1]:0"}, "can be reached from other machines"),
         ({"metrics": "0.0.0.0:0"}, "the metrics at 0.0.0.0 can be read from other machines"),
         ({"config": {"listener.name.other.ssl.client.auth": "none"}}, "is about a listener that there is not: the listeners are PLAINTEXT"),
         ({"config": {"listener.name.plaintext.color": "red"}}, "is not a setting of a listener here"),
@@ -223,6 +225,7 @@ def test_what_is_open_off_loopback_does_not_start(settings: dict[str, Any], word
 
 def test_what_may_listen_off_loopback() -> None:
     Broker(listen="0.0.0.0:0", metrics="0.0.0.0:0", config={"allow.unauthenticated.listeners": True})
-    Broker(listeners=["SASL_SSL://0.0.0.0:0"])
-    Broker(listeners=["SSL://0.0.0.0:0"], config={"listener.name.ssl.ssl.client.auth": "required"})
+    store = {"ssl.keystore.location": "/x"}
+    Broker(listeners=["SASL_SSL://0.0.0.0:0"], config={**store, "sasl.enabled.mechanisms": "PLAIN"})
+    Broker(listeners=["SSL://0.0.0.0:0"], config={**store, "listener.name.ssl.ssl.client.auth": "required"})
     Broker(listen="localhost:0", metrics="[::1]:0")
