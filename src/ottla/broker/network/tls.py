@@ -17,10 +17,11 @@ from ottla.broker.network.connection import Connection, Listener
 from ottla.broker.network.limits import RepeatedWarning
 from ottla.config import ConfigError
 from ottla.config.security_settings import ListenerSettings
-from ottla.extras import MissingExtraError, require
+from ottla.extras import MissingExtraError
 from ottla.protocol.wire.primitives import Buffer
 from ottla.security.access import ANONYMOUS, Principal
 from ottla.security.certificate_names import PrincipalMapper, subject_name
+from ottla.security.pkcs12 import read_pkcs12
 from ottla.text import printable
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class TlsSettings:
             if kind == "PEM" and location:
                 context.load_cert_chain(location, password=password)
                 return
-            pem = f"{key}\n{chain}\n" if kind == "PEM" else _pem_of_pkcs12(location, text("ssl.keystore.password"))
+            pem = f"{key}\n{chain}\n" if kind == "PEM" else _key_of_pkcs12(location, text("ssl.keystore.password"))
             with _file(pem) as path:  # OpenSSL reads keys from files alone; nobody else can read this one
                 context.load_cert_chain(path, password=password if kind == "PEM" else "")
         except MissingExtraError as error:
@@ -163,32 +164,18 @@ def _file(text: str) -> "Iterator[str]":
         yield file.name
 
 
-def _pkcs12(location: str, password: str) -> Any:
-    require("security", "cryptography")
-    from cryptography.hazmat.primitives.serialization import pkcs12
-
-    return pkcs12.load_pkcs12(Path(location).read_bytes(), password.encode() or None)
-
-
-def _pem_of_pkcs12(location: str, password: str) -> str:
-    store = _pkcs12(location, password)
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    if store.key is None or store.cert is None:
+def _key_of_pkcs12(location: str, password: str) -> str:
+    certificates, key = read_pkcs12(Path(location).read_bytes(), password)
+    if not key or not certificates:
         raise ValueError("it has no private key, or no certificate of it")
-    key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    certificates = [store.cert, *store.additional_certs]
-    return str((key + b"".join(each.certificate.public_bytes(Encoding.PEM) for each in certificates)).decode())
+    return key + certificates
 
 
 def _trusted_of_pkcs12(location: str, password: str) -> str:
-    store = _pkcs12(location, password)
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    certificates = [*([store.cert] if store.cert else []), *store.additional_certs]
+    certificates, _ = read_pkcs12(Path(location).read_bytes(), password)
     if not certificates:
         raise ValueError("it has no certificate")
-    return str(b"".join(each.certificate.public_bytes(Encoding.PEM) for each in certificates).decode())
+    return certificates
 
 
 class TlsTransport(asyncio.BufferedProtocol):

@@ -11,7 +11,7 @@ from tempfile import NamedTemporaryFile
 
 from ottla.client.errors import AuthenticationError
 from ottla.client.security.properties import TLS_1_2, TLS_1_3, SecuritySettings
-from ottla.extras import require
+from ottla.security.pkcs12 import read_pkcs12
 
 
 @lru_cache(maxsize=16)
@@ -38,7 +38,7 @@ def tls_context(security: SecuritySettings) -> ssl.SSLContext:
 
 def _load_trusted(context: ssl.SSLContext, security: SecuritySettings) -> None:
     if security.truststore_is_pkcs12:
-        certificates, key = _pkcs12_as_pem(security.truststore_location, security.truststore_password)
+        certificates, key = read_pkcs12(Path(security.truststore_location).read_bytes(), security.truststore_password)
         if key or not certificates:
             raise ValueError("it holds a private key" if key else "it is empty")
         context.load_verify_locations(cadata=certificates)
@@ -51,7 +51,7 @@ def _load_trusted(context: ssl.SSLContext, security: SecuritySettings) -> None:
 def _load_own(context: ssl.SSLContext, security: SecuritySettings) -> None:
     chain, key, password = security.keystore_certificate_chain, security.keystore_key, security.key_password
     if security.keystore_is_pkcs12:
-        chain, key = _pkcs12_as_pem(security.keystore_location, security.keystore_password)
+        chain, key = read_pkcs12(Path(security.keystore_location).read_bytes(), security.keystore_password)
         if not key:
             raise ValueError("it holds no private key")
         password = ""
@@ -63,19 +63,6 @@ def _load_own(context: ssl.SSLContext, security: SecuritySettings) -> None:
             context.load_cert_chain(file.name, password=password)
     elif security.keystore_location:
         context.load_cert_chain(security.keystore_location, password=password)
-
-
-def _pkcs12_as_pem(location: str, password: str) -> tuple[str, str]:
-    """The certificates of a store, its key's own first, and the key without a password; "" where there is none."""
-    require("security", "cryptography")
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
-
-    store = pkcs12.load_pkcs12(Path(location).read_bytes(), password.encode() or None)
-    found = [each for each in (store.cert, *store.additional_certs) if each is not None]
-    certificates = "".join(each.certificate.public_bytes(Encoding.PEM).decode() for each in found)
-    if store.key is None:
-        return certificates, ""
-    return certificates, store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def refusal(name: str, error: ssl.SSLError) -> AuthenticationError:

@@ -128,6 +128,7 @@ def test_certificates_are_read_again(tmp_path: Path, caplog: pytest.LogCaptureFi
 def test_without_the_package_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("cryptography", "jwt"):
         monkeypatch.setitem(sys.modules, name, None)
+    (tmp_path / "x").touch()
     with pytest.raises(ConfigError, match=r'pip install "ottla\[security\]"'):
         tls(ssl_keystore_type="PKCS12", ssl_keystore_location=str(tmp_path / "x"))
     with pytest.raises(ConfigError, match=r'pip install "ottla\[security\]"'):
