@@ -79,6 +79,7 @@ bench: setup java ## every benchmark, beside Apache Kafka
 	$(BIN)/python benchmarks/cleaner.py
 	$(BIN)/python benchmarks/memory.py --rounds 1
 	$(BIN)/python benchmarks/attacks.py --rounds 1
+	$(BIN)/python benchmarks/security.py --rounds 3
 	$(BIN)/python benchmarks/groups.py --rounds 3
 	$(BIN)/python benchmarks/transactions.py
 	$(BIN)/python benchmarks/assignors.py

@@ -54,10 +54,11 @@ def values_of(size: int) -> list[bytes]:
     return [os.urandom(size // 2).hex().encode() for _ in range(DIFFERENT_VALUES if size < 10_000 else 20)]
 
 
-def produce_seconds(peer: Any, topic: str, cell: Cell, values: list[bytes]) -> float:
+def produce_seconds(peer: Any, topic: str, cell: Cell, values: list[bytes], **security: str) -> float:
+    """`security`: settings of a listener other than the peer's first, its address among them."""
     failures: list[Any] = []
     settings = {**QUIET, **PRODUCER, "compression.type": cell.codec, "error_cb": failures.append}
-    producer = Producer({"bootstrap.servers": peer.bootstrap_servers, **settings})
+    producer = Producer({"bootstrap.servers": peer.bootstrap_servers, **settings, **security})
     producer.list_topics(topic, timeout=10)
     at_once = max(1, PRODUCED_AT_ONCE_BYTES // cell.size)
     messages = [{"value": value} for value in itertools.islice(itertools.cycle(values), at_once)]
@@ -75,8 +76,8 @@ def produce_seconds(peer: Any, topic: str, cell: Cell, values: list[bytes]) -> f
     return took
 
 
-def consume_seconds(peer: Any, topic: str, cell: Cell) -> float:
-    consumer = Consumer({"bootstrap.servers": peer.bootstrap_servers, **QUIET, **CONSUMER})
+def consume_seconds(peer: Any, topic: str, cell: Cell, **security: str) -> float:
+    consumer = Consumer({"bootstrap.servers": peer.bootstrap_servers, **QUIET, **CONSUMER, **security})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(cell.partitions)])
     received = 0
     begin = time.perf_counter()

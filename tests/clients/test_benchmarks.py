@@ -24,6 +24,7 @@ METRICS = {
     "diagnosis_logs": 4,
     "assignors": 24,
     "consumer": 6,
+    "security": 8,
 }
 ONE_CELL = {
     "throughput": ["--only", "1,000 B, lz4, 3 p"],

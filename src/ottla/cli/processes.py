@@ -229,8 +229,8 @@ class StartFailed(Exception):
 class OttlaProcess(BrokerProcess):
     """One `ottla broker` process with its data in `data_dir`, as a context manager or by `start`, `stop` and `kill`.
 
-    `start` after `stop` or `kill` uses the same data and port. `config` holds Kafka's settings by their names. `command` is what runs
-    the command line `ottla`.
+    `start` after `stop` or `kill` uses the same data and port, which is any free one unless `config` has `listeners`. `config` holds
+    Kafka's settings by their names. `command` is what runs the command line `ottla`.
     """
 
     kind = "ottla"
@@ -247,8 +247,8 @@ class OttlaProcess(BrokerProcess):
         assert self._process is None, "already started"
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         settings = [argument for name, value in self.config.items() for argument in ("--config", f"{name}={value}")]
-        listen = f"127.0.0.1:{self._port}"
-        command = [*self._command, "broker", "--listen", listen, "--data", str(self.data_dir), *settings]
+        listen = [] if "listeners" in self.config else ["--listen", f"127.0.0.1:{self._port}"]
+        command = [*self._command, "broker", *listen, "--data", str(self.data_dir), *settings]
         said_before = self.log_path.stat().st_size if self.log_path.exists() else 0
         process = ServerProcess(command, log_path=self.log_path)
         deadline = time.monotonic() + READY_SECONDS_MAX
