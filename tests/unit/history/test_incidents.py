@@ -67,6 +67,14 @@ def test_restarts_of_a_family_are_rolling_and_complete_when_all_have_come_back()
     assert _kinds(*restarts, back) == [("rolling restart", ("w-1", "w-2"), 4)]
 
 
+def test_members_that_replace_all_are_a_rolling_restart_also_by_way_of_none() -> None:
+    counts = [(Cause.LEAVE_CLOSE, 2, 1), (Cause.LEAVE_CLOSE, 1, 0), (Cause.JOIN_NEW, 0, 1), (Cause.JOIN_NEW, 1, 2)]
+    replaced = [
+        _verdict(cause, 10 + at, f"w-{at}", members_before=before, members_after=after) for at, (cause, before, after) in enumerate(counts)
+    ]
+    assert _kinds(*replaced) == [("rolling restart", ("w-0", "w-1", "w-2", "w-3"), 4)]
+
+
 def test_losses_at_one_instant_have_one_cause() -> None:
     lost = [_verdict(Cause.EXPIRE_HEARTBEAT, 10 + at, f"w{at}", group=f"g{at}") for at in range(3)]
     back = _verdict(Cause.EXPIRE_HEARTBEAT, 15, "w1", group="g1", members_before=1, members_after=2)

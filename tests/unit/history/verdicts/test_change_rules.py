@@ -51,6 +51,8 @@ def test_partitions_of_a_topic_that_members_have_just_subscribed_to_are_no_chang
     assert (conditions.partitions_changed(each), conditions.assigns_topic_subscribed_before(each)) == (False, True)
     each.change = SAME._replace(new=2)  # one of them is of the topic that was there
     assert (conditions.partitions_changed(each), conditions.assigns_topic_subscribed_before(each)) == (True, False)
+    each.change, each.after = SAME, each.before  # the topic has no partitions yet
+    assert (conditions.partitions_changed(each), conditions.assigns_topic_subscribed_before(each)) == (False, False)
 
 
 def test_nothing_changed_if_members_topics_and_partitions_are_the_same() -> None:

@@ -1,5 +1,7 @@
 """What a rebalance cost, what is known of its member, and what would tell more."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.history.processes import AssignmentDiff
@@ -8,7 +10,7 @@ from ottla.history.rounds.merging import by_clock, merge
 from ottla.history.rounds.round import Membership, Round
 from ottla.history.rounds.splitting import Part
 from ottla.history.sources.evidence import Cause, CommitSpan, Kind, Source
-from ottla.history.verdicts.cost import cost_of, figures_of, what_is_missing
+from ottla.history.verdicts.cost import cost_of, figures_of, slowest_of, what_is_missing
 from ottla.history.verdicts.verdict import Confidence, Cost, Narrowed
 from ottla.protocol.model import TopicPartition
 from tests.support.kit.evidence import EvidenceLog
@@ -43,6 +45,23 @@ def test_messages_that_came_in_meanwhile_by_the_rate_of_commits() -> None:
     each = a_round("range")
     each.commits = {TopicPartition("t", 0): CommitSpan(0, 1_000, 0, 500, 5), TopicPartition("t", 1): CommitSpan(7, 7, 0, 0, 1)}
     assert cost_of(each).waiting_messages == 60
+
+
+def test_the_slowest_member_gave_up_last_or_where_none_had_to_had_its_own_last() -> None:
+    log = EvidenceLog()
+    log.join("a", 1)
+    log.rebalance(2)
+    (each,) = merge("g", by_clock(log.lines))
+
+    def slowest(**times: dict[str, int]) -> str:
+        items = [log.add(Kind.MEMBER_RECONCILED, member_id=member, evidence=evidence) for member, evidence in times.items()]
+        each.parts = [replace(each.parts[0], reconciled=items)]
+        found = slowest_of(each)
+        assert found is not None
+        return found.member_id
+
+    assert slowest(a={"reconciliation_ms": 5}, b={"reconciliation_ms": 9}, c={"reconciliation_ms": 7}) == "b"
+    assert slowest(a={"reconciliation_ms": 5, "revocation_ms": 1}, b={"reconciliation_ms": 9}) == "a"
 
 
 def test_nothing_known_costs_nothing_known() -> None:
