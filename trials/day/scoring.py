@@ -141,11 +141,12 @@ ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "never_sync": (Cause.JOIN_TIMEOUT,),
     "slow_consumer": (Cause.JOIN_TIMEOUT,),
     "block_poll": (Cause.JOIN_TIMEOUT,),
-    "join_with_other_assignor": (Cause.FAILED_JOIN,),
     "change_assignor_static": (Cause.FAILED_JOIN,),
 }
-"""What ledgers lack: a member that does not answer while others rebalance is late to join; and the group may have members with the other
-assignor only, with which it may not join."""
+"""What ledgers lack: a member that does not answer while others rebalance is late to join; and members that have the other assignor only
+may be there, with which it may not join."""
+OR_ELSE: Final[Mapping[str, tuple[str, ...]]] = {"join_with_other_assignor": (Cause.FAILED_JOIN,)}
+"""What happens instead, for the same reason."""
 
 
 def with_delays(day: Day) -> Day:
@@ -157,7 +158,8 @@ def with_delays(day: Day) -> Day:
         for step in action.steps:
             ends = (each.to_ms for each in outages if each.group == step.group and each.from_ms <= step.to_ms <= each.to_ms)
             also = (*step.also, *(ALSO.get(action.kind, ()) if step.causes else ()))
-            steps.append(replace(step, to_ms=max((step.to_ms, *ends)), also=also))
+            causes = (*step.causes, *OR_ELSE.get(action.kind, ()))
+            steps.append(replace(step, to_ms=max((step.to_ms, *ends)), causes=causes, also=also))
         actions.append(replace(action, steps=steps))
     return replace(day, actions=actions)
 

@@ -17,6 +17,8 @@ UNLOADS_WITHIN_MS: Final = 5_000
 """A broker that stood still for long is no leader any more, which it learns when it goes on: then two members of one group are enough."""
 BEGAN_WITHIN_MS: Final = 60_000
 """All sessions begin again when groups are loaded, so that those of members that are dead end together, which do not come back at once."""
+LATE_MS: Final = 1_500
+"""A broker that runs ends a session no longer after it has expired."""
 BACK_MS: Final = 5_000
 """A member that lives joins again by then."""
 STOOD_STILL_MS: Final = 4_000
@@ -59,7 +61,7 @@ def note_outages(evidence: Sequence[Evidence]) -> list[Evidence]:
             began_together = bool(loads) and not _have_lived(max(loads), together, members_of.get(clock, ()))
             is_of_several = len({group for group, _ in members}) >= GROUPS_MIN and len(members) >= MEMBERS_MIN
             is_of_broker = is_of_several and not began_together and _stood_still(together, said[clock], members_of.get(clock, ()))
-            if (has_unloaded and len(members) > 1) or is_of_broker:
+            if (len(members) > 1 and (has_unloaded or _was_late(together))) or is_of_broker:
                 noted |= {id(item): replace(item, evidence={**item.evidence, LOST_AT_ONCE: len(members)}) for item in together}
                 continue
             of_group = Counter(group for group, _ in members)
@@ -67,6 +69,13 @@ def note_outages(evidence: Sequence[Evidence]) -> list[Evidence]:
                 if of_group[item.group] > 2 * (len(members) - of_group[item.group]):
                     noted[id(item)] = replace(item, evidence={**item.evidence, LOST_IN_GROUP: of_group[item.group]})
     return [noted.get(id(item), item) for item in evidence]
+
+
+def _was_late(together: Sequence[Evidence]) -> bool:
+    """Whether the broker says that it ended most of these sessions long after they had expired: it stood still meanwhile."""
+    ages = [(item.evidence.get("last_heartbeat_age_ms", 0), item.evidence.get("session_timeout_ms")) for item in together]
+    late = [age_ms - session_ms >= LATE_MS for age_ms, session_ms in ages if session_ms is not None]
+    return 2 * sum(late) > len(together)
 
 
 def _have_lived(load_ms: int, together: Sequence[Evidence], about_members: Sequence[Evidence]) -> bool:

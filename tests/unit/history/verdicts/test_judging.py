@@ -526,3 +526,16 @@ def test_all_static_members_that_expire_together_while_few_others_do_were_stoppe
     assert expire_all(others=1).confidence < Confidence.HIGH
     assert Cause.EXPIRE_HEARTBEAT in expire_all(others=1).candidates
     assert expire_all(others=2).cause is Cause.EXPIRE_HEARTBEAT, "others were lost with them"
+
+
+@pytest.mark.parametrize(("age_ms", "cause"), [(6_020, Cause.EXPIRE_HEARTBEAT), (9_400, Cause.COORDINATOR_MOVE)])
+def test_a_broker_that_ends_sessions_long_after_they_expired_stood_still(age_ms: int, cause: Cause) -> None:
+    log = EvidenceLog(Source.GROUP_EVENTS)
+    for generation, name in enumerate("abc", 1):
+        log.join(f"{name}-id", generation - 1, client_id=name)
+        log.rebalance(generation, count=generation)
+    figures = {"last_heartbeat_age_ms": age_ms, "session_timeout_ms": 6_000}
+    for name in "ab":
+        log.add(Kind.TRIGGER, 500, generation=3, trigger="EXPIRE_HEARTBEAT", member_id=f"{name}-id", client_id=name, evidence=figures)
+    log.rebalance(4, count=1)
+    assert judge(log.lines)["g"][-1].cause is cause
