@@ -301,7 +301,7 @@ class Trouble:
 
     def _act(self) -> None:
         self.actions.do_one(
-            kill=(self.copiers.kill, 3), freeze=(self.copiers.freeze, 3), rival=(self.copiers.rival, 2), leave=(self.copiers.leave, 1)
+            kill=(self.copiers.kill, 3), freeze=(self.copiers.freeze, 6), rival=(self.copiers.rival, 2), leave=(self.copiers.leave, 1)
         )
 
     def _settle(self, ends: dict[int, int]) -> None:
