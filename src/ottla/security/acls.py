@@ -190,13 +190,13 @@ class StandardAuthorizer:
     def __init__(self, index: AclIndex, super_users: Iterable[str] = (), *, allow_if_no_acl_found: bool = False) -> None:
         self._super_users = frozenset(super_users)
         self._default = DEFAULT_ALLOW if allow_if_no_acl_found else DEFAULT_DENY
-        self._index = index
+        self.index = index
         self._version = index.version
         self._decisions: dict[tuple[str, str, Operation, ResourceType, str | None], Decision] = {}
 
     def decide(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> Decision:
         """Whether a principal at a host (as Java prints addresses) may do something with one resource."""
-        if self._version != self._index.version:
+        if self._version != self.index.version:
             self._forget()
         if len(name) > CACHED_NAME_CHARACTERS_MAX:
             return self._decide(principal, host, operation, kind, name)
@@ -210,7 +210,7 @@ class StandardAuthorizer:
         allowing: Acl | None = None
         has_acls = False
         asked, granting = (operation, Operation.ALL), (operation, Operation.ALL, *IMPLYING.get(operation, ()))
-        for by_principal in self._index.about(kind, name):
+        for by_principal in self.index.about(kind, name):
             has_acls = True
             for acl in (*by_principal.get(principal, ()), *by_principal.get(ANY_USER, ())):
                 if acl.host not in (WILDCARD, host):
@@ -226,7 +226,7 @@ class StandardAuthorizer:
 
     def decide_for_any(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> Decision:
         """Whether a principal may do something with at least one resource of a type (KIP-679: Authorizer.authorizeByResourceType)."""
-        if self._version != self._index.version:
+        if self._version != self.index.version:
             self._forget()
         key = (principal, host, operation, kind, None)
         decision = self._decisions.get(key)
@@ -238,7 +238,7 @@ class StandardAuthorizer:
             return whole_type
         denied: set[tuple[PatternType, str]] = set()
         allowing: list[Acl] = []
-        for acl in self._index.of_type(kind, principal):
+        for acl in self.index.of_type(kind, principal):
             if acl.host not in (WILDCARD, host) or acl.operation not in (operation, Operation.ALL):
                 continue
             if acl.permission is PermissionType.ALLOW:
@@ -259,7 +259,7 @@ class StandardAuthorizer:
 
     def _forget(self) -> None:
         # The version first: an ACL that changes meanwhile, in another thread, makes what is decided from now on be forgotten again.
-        self._version = self._index.version
+        self._version = self.index.version
         self._decisions.clear()
 
     def _remember(self, key: tuple[str, str, Operation, ResourceType, str | None], decision: Decision) -> Decision:

@@ -11,8 +11,8 @@ from typing import Final
 
 from ottla.broker.network.request import Session
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.security.access import Operation, Resource, ResourceType
-from ottla.security.acls import Decision, StandardAuthorizer
+from ottla.security.access import Operation, Principal, Resource, ResourceType
+from ottla.security.acls import CACHED_MAX, Decision, StandardAuthorizer
 from ottla.text import printable
 
 log = logging.getLogger("kafka.authorizer.logger")
@@ -30,13 +30,25 @@ class AclAuthorizer:
         self._clock_s = clock_s
         self._since_s = float("-inf")
         self._written: set[tuple[str, str, Operation, ResourceType, str, int, bool]] = set()
+        # What was allowed with the ACLs of a version: a request of a hot API looks no further.
+        self._index = decisions.index
+        self._version = -1
+        self._allowed: set[tuple[Principal, str, Operation, ResourceType, str]] = set()
 
-    def authorize(self, session: Session, operation: Operation, resource: Resource, *, log_if_denied: bool = True) -> bool:
+    def authorize(self, session: Session, operation: Operation, kind: ResourceType, name: str, log_if_denied: bool = True) -> bool:
         """Whether the session's principal may do this."""
+        key = (session.principal, session.host, operation, kind, name)
+        if key in self._allowed and self._version == self._index.version and not log.isEnabledFor(logging.DEBUG):
+            return True
+        if self._version != self._index.version or len(self._allowed) >= CACHED_MAX:
+            self._allowed.clear()
+            self._version = self._index.version
         principal = str(session.principal)
-        decision = self._decisions.decide(principal, session.host, operation, *resource)
+        decision = self._decisions.decide(principal, session.host, operation, kind, name)
+        if decision.is_allowed and len(name) <= NAME_CHARACTERS_MAX:
+            self._allowed.add(key)
         if log_if_denied if not decision.is_allowed else log.isEnabledFor(logging.DEBUG):
-            self._audit(session, principal, operation, resource, decision)
+            self._audit(session, principal, operation, Resource(kind, name), decision)
         return decision.is_allowed
 
     def authorize_any(self, session: Session, operation: Operation, kind: ResourceType) -> bool:

@@ -48,7 +48,7 @@ class Endpoint(NamedTuple):
 class Authorizer(Protocol):
     """Decides what sessions may do."""
 
-    def authorize(self, session: "Session", operation: Operation, resource: Resource, *, log_if_denied: bool = True) -> bool:
+    def authorize(self, session: "Session", operation: Operation, kind: ResourceType, name: str, log_if_denied: bool = True) -> bool:
         """Whether the session's principal may do this. Nothing is logged where a denial only leaves something out of a list."""
         ...
 
@@ -96,7 +96,7 @@ class Session:
 
     def may(self, operation: Operation, kind: ResourceType, name: str = CLUSTER_NAME, *, log_if_denied: bool = True) -> bool:
         """Whether the client may do this. Nothing is logged where a denial only leaves something out of a list."""
-        return self.authorizer is None or self.authorizer.authorize(self, operation, Resource(kind, name), log_if_denied=log_if_denied)
+        return self.authorizer is None or self.authorizer.authorize(self, operation, kind, name, log_if_denied)
 
     def may_any(self, operation: Operation, kind: ResourceType) -> bool:
         """Whether the client may do this with at least one resource of a type."""

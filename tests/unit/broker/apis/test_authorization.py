@@ -27,9 +27,9 @@ class Refusing:
     def refuse(self, *rights: tuple[Operation, str]) -> None:
         self.refused = set(rights)
 
-    def authorize(self, session: Session, operation: Operation, resource: Resource, *, log_if_denied: bool = True) -> bool:
-        self.asked.append((session, operation, resource))
-        return (operation, resource.name) not in self.refused
+    def authorize(self, session: Session, operation: Operation, kind: ResourceType, name: str, log_if_denied: bool = True) -> bool:
+        self.asked.append((session, operation, Resource(kind, name)))
+        return (operation, name) not in self.refused
 
     def authorize_any(self, session: Session, operation: Operation, kind: ResourceType) -> bool:
         return False
