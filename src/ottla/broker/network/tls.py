@@ -227,6 +227,7 @@ class TlsTransport(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is closed."""
         self.connection.connection_lost(exc)
+        self.connection.transport = self.transport  # no cycle: its memory is free at once, whenever garbage is collected
 
     def pause_writing(self) -> None:
         """The peer reads slowly."""
