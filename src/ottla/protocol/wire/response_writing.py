@@ -34,7 +34,7 @@ _WriteInPieces = Callable[["_Out", Values], Generator[None, None, None]]
 
 _CODES: Final = {
     "bool": "?", "int8": "b", "int16": "h", "uint16": "H", "error_code": "h", "int32": "i", "timedelta_i32": "i", "int64": "q",
-    "datetime_i64": "q",
+    "timedelta_i64": "q", "datetime_i64": "q", "float64": "d",
 }  # fmt: skip
 _NO_ID: Final = bytes(16)
 _ABSENT: Final = b"\xff"
