@@ -5,6 +5,7 @@ Only the life cycle of the brokers (`running_brokers`) imports this module.
 
 import asyncio
 import logging
+import secrets
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -58,6 +59,7 @@ from ottla.transactions.coordinator import TransactionCoordinator, TransactionSe
 log = logging.getLogger(__name__)
 
 _UNUSABLE_NAMED_MAX = 20
+_SECRET_BYTES = 32
 
 
 class Components:
@@ -78,6 +80,7 @@ class Components:
         self.config = config
         self.clock = clock
         self.timer_clock = timer_clock
+        self._secret = secrets.token_bytes(_SECRET_BYTES)
         self.files = files
         self.cluster_id = ""
         self.cluster_metadata = ClusterMetadata(tuple(range(config.node_id, config.node_id + brokers)), config.text)
@@ -313,7 +316,12 @@ class Components:
                 request_memory=self.request_memory,
                 response_memory=self.response_memory,
                 security=listener_security(
-                    listener, self.config, self.cluster_metadata.scram.of, clock=self.timer_clock, wall_clock=self.clock
+                    listener,
+                    self.config,
+                    self.cluster_metadata.scram.of,
+                    clock=self.timer_clock,
+                    wall_clock=self.clock,
+                    secret=self._secret,
                 ),
             )
             for listener in listeners

@@ -34,7 +34,10 @@ ScramCredentials = Callable[[str, str], tuple[bytes, bytes, bytes, int] | None]
 
 
 class SaslSettings:
-    """SASL of one listener. Raises ConfigError for settings that let nobody in, or everybody. `is_local`: it listens on loopback alone."""
+    """SASL of one listener. Raises ConfigError for settings that let nobody in, or everybody. `is_local`: it listens on loopback alone.
+
+    `secret`, the same for all listeners and brokers of the process, makes the salts of SCRAM's users that do not exist.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class SaslSettings:
         clock: Callable[[], int],
         wall_clock: Callable[[], int],
         is_local: bool,
+        secret: bytes,
     ) -> None:
         self._settings = settings
         self._scram = scram
@@ -53,7 +57,7 @@ class SaslSettings:
         self.failure_delay_s = failure_delay_ms / 1000
         self.bytes_max = settings.number("sasl.server.max.receive.size")
         self.token_keys: TokenKeys | None = None
-        self._secret = secrets.token_bytes(32)
+        self._secret = secret
         names = settings.items("sasl.enabled.mechanisms")
         unknown = [name for name in names if name not in SERVED_MECHANISMS]
         if unknown or not names:

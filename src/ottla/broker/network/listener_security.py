@@ -45,6 +45,7 @@ def listener_security(
     *,
     clock: Callable[[], int],
     wall_clock: Callable[[], int],
+    secret: bytes,
 ) -> SecuredListener | None:
     """What the listener's protocol and settings ask for; None for PLAINTEXT. Reads key and trust stores. Raises ConfigError."""
     settings = config.of_listener(listener.name)
@@ -62,6 +63,7 @@ def listener_security(
         clock=clock,
         wall_clock=wall_clock,
         is_local=is_local(listener.host),
+        secret=secret,
     )
     return SecuredListener(tls, sasl)
 

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any, Final
+from weakref import finalize
 
 from ottla.config import GivenValue
 from ottla.testing.application.brokers import Broker
@@ -46,9 +48,10 @@ class SecuredBroker(Broker):
         self.issuer = TokenIssuer()
         self.users = dict(users or {USER: PASSWORD})
         self.listener = listener
-        self._directory = TemporaryDirectory(prefix="ottla-")  # nobody else can read it
+        self._directory = mkdtemp(prefix="ottla-")  # nobody else can read it
+        finalize(self, rmtree, self._directory, ignore_errors=True)
         self._certificates: dict[str, Certificate] = {}
-        keys = Path(self._directory.name, "jwks.json")
+        keys = Path(self._directory, "jwks.json")
         keys.write_text(self.issuer.jwks)
         own = self.authority.issue("CN=broker", hosts=HOSTS)
         jaas = " ".join(f'user_{name}="{password}"' for name, password in self.users.items())
@@ -81,11 +84,6 @@ class SecuredBroker(Broker):
     @property
     def _verb_servers(self) -> str:
         return self.bootstrap_servers_of(_VERBS)
-
-    def stop(self) -> None:
-        """Stop, and remove the files of keys and tokens."""
-        super().stop()
-        self._directory.cleanup()
 
     def certificate(self, user: str) -> Certificate:
         """The certificate of a user for the listener MTLS; the same each time."""
@@ -149,7 +147,7 @@ class SecuredBroker(Broker):
         if protocol.endswith("SSL"):
             context = settings["ssl_context"] = ssl.create_default_context(cadata=self.authority.certificate)
             if own is not None:
-                path = own.write(Path(self._directory.name, f"{client}-{len(list(Path(self._directory.name).iterdir()))}.pem"))
+                path = own.write(Path(self._directory, f"{client}-{len(list(Path(self._directory).iterdir()))}.pem"))
                 context.load_cert_chain(path, password="")
         if protocol.startswith("SASL"):
             settings["sasl_mechanism"] = mechanism
@@ -169,7 +167,7 @@ class SecuredBroker(Broker):
             options = "" if mechanism == "OAUTHBEARER" else f' username="{user}" password="{password}"'
             settings |= {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{_MODULES[mechanism]} required{options};"}
             if mechanism == "OAUTHBEARER":
-                file = Path(self._directory.name, f"token-{abs(hash(token))}")
+                file = Path(self._directory, f"token-{abs(hash(token))}")
                 file.touch(0o600)
                 file.write_text(token)
                 settings |= {

@@ -338,6 +338,19 @@ class TestSasl:
         assert error(answer) == 58
         assert b"invalid credentials with SASL mechanism SCRAM-SHA-256" in answer
 
+    def test_a_user_that_does_not_exist_has_one_salt_on_all_listeners(
+        self, running: Any, made: dict[str, Server], trusting: ssl.SSLContext
+    ) -> None:
+        """As one that exists has: a stranger could compare them."""
+
+        def salt(peer: Peer) -> bytes:
+            peer.ask(handshake("SCRAM-SHA-256"))
+            first = peer.ask(authenticate(ScramClient("SCRAM-SHA-256", "nobody", "x", "nonce").first()))
+            assert first is not None
+            return first[12:].split(b",")[1]
+
+        assert running(lambda: salt(Peer(made["SASL_SSL"], trusting)) == salt(Peer(made["SASL_PLAINTEXT"])))
+
     def test_the_answer_to_a_failure_is_held_back(self, loop: asyncio.AbstractEventLoop) -> None:
         async def talk() -> None:
             server = servers(connection_failed_authentication_delay_ms="30")["SASL_PLAINTEXT"]
