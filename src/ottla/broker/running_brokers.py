@@ -15,7 +15,7 @@ from ottla.broker.cluster.leadership import CoordinatorPlace
 from ottla.broker.composition import Components
 from ottla.broker.network.connection import Server
 from ottla.broker.network.limits import check_limit, descriptor_limit, limit_accept_errors
-from ottla.broker.network.listener_security import check_listeners
+from ottla.broker.network.listener_security import check_listeners, warn_of_listeners
 from ottla.config import BrokerConfig, ConfigError, GivenValue, shown
 from ottla.config.listeners import ListenerConfig, broker_listeners, connectable, parse_listen
 from ottla.groups.events import GroupEvent
@@ -119,6 +119,7 @@ class BrokerTask:
         self._ports = {node_id: dict(by_listener) for node_id, by_listener in ports.items()}
         self._metrics_listen = None if metrics is None else parse_listen(metrics)
         check_listeners(self._listeners, self._metrics_listen, checked)
+        warn_of_listeners(self._listeners, checked)
         self._metrics: MetricsServer | None = None
         self._samplers: tuple[Sampler, ...] = ()
         self._files: Files = files or (MemoryFiles() if data_dir is None else OsFiles(data_dir))

@@ -88,22 +88,31 @@ def check_listeners(listeners: Sequence[ListenerConfig], metrics: tuple[str, int
                 f"the listener {listener.name} has the protocol {listener.protocol}: give sasl.enabled.mechanisms, some of"
                 f" {', '.join(SERVED_MECHANISMS)} (`ottla docs security`)"
             )
+    open_to_others = [listener for listener in listeners if not is_local(listener.host)]
     if config.flag(OPEN_LISTENERS):
         return
     hint = f"or, if it shall be open to everybody, say so: {OPEN_LISTENERS}=true"
-    for listener in listeners:
-        settings = config.of_listener(listener.name)
-        is_certified = listener.has_tls and settings.text("ssl.client.auth") == "required"
-        if not (listener.has_sasl or is_certified or is_local(listener.host)):
+    for listener in open_to_others:
+        is_certified = listener.has_tls and config.of_listener(listener.name).text("ssl.client.auth") == "required"
+        if not (listener.has_sasl or is_certified):
             raise ConfigError(
                 f"listener {listener.name} ({listener.host}) can be reached from other machines, and {listener.protocol} lets in everybody:"
                 f" give it the protocol SASL_SSL, SASL_PLAINTEXT, or SSL with ssl.client.auth=required (`ottla docs security`); listen on"
                 f" 127.0.0.1; {hint}"
             )
-        if listener.protocol == "SASL_PLAINTEXT" and not is_local(listener.host):
-            log.warning("listener %s (%s): passwords and tokens cross the network without encryption", listener.name, listener.host)
     if metrics is not None and not is_local(metrics[0]):
         raise ConfigError(f"the metrics at {metrics[0]} can be read from other machines by everybody: listen on 127.0.0.1; {hint}")
+
+
+def warn_of_listeners(listeners: Sequence[ListenerConfig], config: BrokerConfig) -> None:
+    """Log what is weak about listeners that other machines reach."""
+    open_to_others = [listener for listener in listeners if not is_local(listener.host)]
+    names = ", ".join(listener.name for listener in open_to_others)
+    if open_to_others and not config.text("authorizer.class.name"):
+        log.warning("there are no ACLs: who comes in by %s may do everything (`ottla docs acls`)", names)
+    for listener in open_to_others:
+        if listener.protocol == "SASL_PLAINTEXT":
+            log.warning("listener %s (%s): passwords and tokens cross the network without encryption", listener.name, listener.host)
 
 
 def is_local(host: str) -> bool:

@@ -99,6 +99,8 @@ def _read(url: str) -> _Keys:
             data = file.read(KEYS_BYTES_MAX + 1)
     else:
         with urlopen(url, timeout=TIMEOUT_S) as response:
+            if urlsplit(response.url).scheme != "https":
+                raise ValueError("the server redirects to an address without encryption")
             data = response.read(KEYS_BYTES_MAX + 1)
     if len(data) > KEYS_BYTES_MAX:
         raise ValueError(f"more than {KEYS_BYTES_MAX} bytes")

@@ -17,9 +17,11 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from jwt.algorithms import RSAAlgorithm
 
 from ottla.broker import Broker
+from ottla.broker.network.listener_security import warn_of_listeners
 from ottla.broker.network.tls import TlsSettings
 from ottla.broker.network.token_keys import EARLY_REFRESH_MS, TokenKeys
 from ottla.config import BrokerConfig, ConfigError
+from ottla.config.listeners import ListenerConfig
 from ottla.security.access import ANONYMOUS
 from ottla.security.token_validation import InvalidToken
 from ottla.testing.security.certificates import HOSTS, Certificate, CertificateAuthority
@@ -230,3 +232,12 @@ def test_what_may_listen_off_loopback() -> None:
     Broker(listeners=["SASL_SSL://0.0.0.0:0"], config={**store, "sasl.enabled.mechanisms": "PLAIN"})
     Broker(listeners=["SSL://0.0.0.0:0"], config={**store, "listener.name.ssl.ssl.client.auth": "required"})
     Broker(listen="localhost:0", metrics="[::1]:0")
+
+
+def test_what_is_weak_off_loopback_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    config = BrokerConfig()
+    warn_of_listeners([ListenerConfig("IN", "127.0.0.1", 0, None, "SASL_PLAINTEXT")], config)
+    assert not caplog.records
+    warn_of_listeners([ListenerConfig("OUT", "0.0.0.0", 0, None, "SASL_PLAINTEXT")], config)
+    assert "there are no ACLs: who comes in by OUT may do everything" in caplog.text
+    assert "listener OUT (0.0.0.0): passwords and tokens cross the network without encryption" in caplog.text
