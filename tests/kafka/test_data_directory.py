@@ -429,6 +429,13 @@ def settings_in_force(servers: str) -> dict[str, str]:
     return found
 
 
+def add_user(run_tool: Callable[..., str], servers: str, name: str) -> str:
+    """Add a user of SCRAM; what kafka-configs then prints of all users."""
+    users = ["kafka.admin.ConfigCommand", "--bootstrap-server", servers, "--entity-type", "users"]
+    run_tool(*users, "--alter", "--entity-name", name, "--add-config", f"SCRAM-SHA-512=[iterations=8192,password={name}-secret]")
+    return run_tool(*users, "--describe")
+
+
 def test_what_we_wrote_opens_in_apache_kafka_and_here_again(reference: Any, tmp_path: Path, run_tool: Callable[..., str]) -> None:
     ours = OttlaProcess(tmp_path / "data", config=OUR_CONFIG)
     with ours:
@@ -440,6 +447,7 @@ def test_what_we_wrote_opens_in_apache_kafka_and_here_again(reference: Any, tmp_
         pay(servers, "ours committing", commit=True)
         pay(servers, "ours aborting", commit=False)
         commit_offsets(servers, "readers", 77, 5)
+        assert add_user(run_tool, servers, "alice").count("SCRAM-SHA-512=iterations=8192") == 1
         seen, in_force = look(servers), settings_in_force(servers)
     assert (in_force["segment.bytes"], in_force["retention.ms"], in_force["cleanup.policy"]) == ("1048577", "1000", "delete,compact")
     before, used = dump(run_tool, ours.data_dir, "--deep-iteration", topics=("codecs",)), producer_ids(ours.data_dir)
@@ -459,12 +467,14 @@ def test_what_we_wrote_opens_in_apache_kafka_and_here_again(reference: Any, tmp_
     pay(servers, "aborting", commit=False)
     commit_offsets(servers, "readers", 150, 120)
     seen, used = look(servers), used | producer_ids(ours.data_dir)
+    assert add_user(run_tool, servers, "bob").count("SCRAM-SHA-512=iterations=8192") == 2
     assert complaints(kafka.log_path) == []
     kafka.stop()
 
     with ours:
         servers = ours.bootstrap_servers
         assert_same(look(servers), seen)
+        assert add_user(run_tool, servers, "carol").count("SCRAM-SHA-512=iterations=8192") == 3
         assert resume(servers, "readers") == {(1, 150), (2, 120)}
         assert new_producer_id(servers) not in used
         write_records(servers)
