@@ -161,12 +161,14 @@ def test_the_right_secret(broker: SecuredBroker, client: str, way: str) -> None:
 def test_a_wrong_secret(broker: SecuredBroker, client: str, way: str, caplog: pytest.LogCaptureFixture) -> None:
     """The two clients in Python raise that they cannot connect, and have the reason in their logs."""
     settings = wrong(broker, "confluent-kafka" if client == "ottla" else client, way)
-    begin_s = time.monotonic()
-    said = CLIENTS[client](settings)
-    assert time.monotonic() - begin_s < SECONDS_MAX
-    logs = " ".join(record.getMessage() for record in caplog.records if record.name.startswith(("kafka", "aiokafka")))
-    assert any(words in f"{said} {logs}" for words in SAID[way]), f"{said} {logs}"
-    assert said != "50000"
+    end_s = time.monotonic() + SECONDS_MAX
+    said = ""
+    # kafka-python drops an answer that it reads together with the end of the connection, and tries again.
+    while not any(words in said for words in SAID[way]) and time.monotonic() < end_s:
+        found = CLIENTS[client](settings)
+        assert found != "50000"
+        said += " ".join([found, *(each.getMessage() for each in caplog.records if each.name.startswith(("kafka", "aiokafka")))])
+    assert any(words in said for words in SAID[way]), said
 
 
 def test_users_of_scram_are_described_changed_and_removed(broker: SecuredBroker) -> None:
