@@ -77,6 +77,7 @@ def test_an_expiry_of_its_own_is_stored(driver: Any) -> None:
     assert driver.run(commit(to_commit(0), retention_ms=500)).records[0].value.expire_timestamp_ms == 1_500
     assert driver.run(commit(to_commit(0))).records[0].value.expire_timestamp_ms is None
     assert driver.run(commit(to_commit(0), retention_ms=2**63 - 1)).records[0].value.expire_timestamp_ms == 2**63 - 1
+    assert driver.run(commit(to_commit(0), retention_ms=-(2**63))).records[0].value.expire_timestamp_ms == 0, "-1 would be never"
 
 
 def test_a_commit_whose_append_fails_stores_nothing(driver: Any) -> None:

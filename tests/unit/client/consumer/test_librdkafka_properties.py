@@ -11,7 +11,7 @@ import pytest
 
 from ottla.client.consumer.properties import parse_properties
 from ottla.config.client_properties import PROPERTIES, PropertyError, read_properties
-from ottla.config.client_property import Client, Effect
+from ottla.config.client_property import Client, Effect, Number
 
 BASE = {"bootstrap.servers": "localhost:9092", "group.id": "g"}
 CALLBACKS = ("error_cb", "throttle_cb", "stats_cb", "on_commit", "oauth_cb")
@@ -151,3 +151,31 @@ def test_values_of_properties_without_effect_are_checked_as_by_librdkafka() -> N
         refused += [(name, value) for value in good if not takes(name, value)]
         taken += [(name, value) for value in bad if takes(name, value) and support.effect is Effect.IGNORED]
     assert (taken, refused) == ([], [])
+
+
+def produces_with(name: str, value: int) -> bool:
+    """Whether confluent-kafka's Producer takes a value; it goes on to a name that nothing knows, so that no producer is made."""
+    try:
+        confluent_kafka.Producer({name: value, "no.such.property": 1})
+    except confluent_kafka.KafkaException as error:
+        return f'property "{name}"' not in error.args[0].str()
+    raise AssertionError("confluent-kafka takes a property that nothing knows")
+
+
+def test_a_producers_bounds_are_what_kafka_and_librdkafka_both_allow() -> None:
+    wider: list[tuple[str, int]] = []
+    narrower: list[tuple[str, int]] = []
+    for name, row in PROPERTIES.items():
+        support = row.support.get(Client.PRODUCER)
+        kind = None if support is None or support.effect is not Effect.APPLIED else support.kind or row.kind
+        theirs = row.librdkafka or name
+        if not isinstance(kind, Number) or not isinstance(row.kind, Number) or theirs not in documented():
+            continue
+        for bound, beyond, of_kafka in ((kind.low, kind.low - 1, row.kind.low), (kind.high, kind.high + 1, row.kind.high)):
+            if not produces_with(theirs, bound // row.unit):
+                wider.append((name, bound))
+            if bound != of_kafka and produces_with(theirs, beyond // row.unit):
+                narrower.append((name, bound))
+    assert wider == []
+    # 0 has another meaning there: no limit, the size that the system chooses; metadata of age 0 would be asked for all the time.
+    assert [name for name, _ in narrower] == ["connections.max.idle.ms", "metadata.max.age.ms", "receive.buffer.bytes", "send.buffer.bytes"]
