@@ -44,7 +44,7 @@ def split(ranges: Sequence[OffsetRange], *, records_max: int | None = None, part
     total = sum(map(_size, found))
     whole = {each[:2] for each in found if _parts(_size(each), total, partitions_min) == 1}
     kept = [each for each in found if _parts(_size(each), total, partitions_min) == 1]
-    rest, wanted = total - sum(map(_size, kept)), max(partitions_min - len(kept), 1)
+    rest, wanted = total - sum(map(_size, kept)), partitions_min - len(kept)
     return [part for each in found for part in _divide(each, 1 if each[:2] in whole else _parts(_size(each), rest, wanted))]
 
 

@@ -263,7 +263,10 @@ def test_commits_that_fail_are_repeated_later(
     assert consumer.commits == consumer.refusals == []
     metrics = member.metrics()
     assert (metrics["commits"], metrics["failures"], bool(metrics["last_error"])) == (0, 2, True)
-    now[0] += 2.1
+    now[0] += 1.1
+    member.batch_done()
+    assert consumer.commits == [], "the second pause is longer"
+    now[0] += 1.0
     member.batch_done()
     assert consumer.commits == [{ZERO: 10}]
     assert len(caplog.messages) == 2

@@ -144,6 +144,7 @@ def test_starts(reader: Callable[..., OffsetReader], cluster: Any):
         ({}, {T0: 50, T1: 30}),
         ({"startingOffsets": '{"t":{"0":-1,"1":7}}'}, {T0: 50, T1: 7}),
         ({"startingOffsets": '{"t":{"0":-2,"1":7}}'}, {T0: 10, T1: 7}),
+        ({"startingOffsets": '{"t":{"0":0,"1":7}}'}, {T0: 0, T1: 7}),
         ({"startingTimestamp": "5"}, {T0: 11, T1: 12}),
         ({"startingOffsetsByTimestamp": '{"t":{"0":5,"1":6}}'}, {T0: 11, T1: 13}),
         ({"startingTimestamp": "6", "startingOffsetsByTimestampStrategy": "latest"}, {T0: 50, T1: 13}),
