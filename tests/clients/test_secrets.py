@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
-from ottla.testing.security.certificates import HOSTS, CertificateAuthority
 
 from ottla.broker import Broker
 from ottla.cli.main import main
 from ottla.metadata.records import ConfigRecord, DecodedRecord, metadata_record_json
+from ottla.testing.security.certificates import HOSTS, CertificateAuthority
 
 
 def test_no_secret_is_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,9 +4,9 @@ import ssl
 from typing import Final
 
 import pytest
-from ottla.testing.security.certificates import CertificateAuthority
 
 from ottla.security.certificate_names import PrincipalMapper, subject_name
+from ottla.testing.security.certificates import CertificateAuthority
 
 RULES: Final = (
     r"RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L, RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L,"
