@@ -271,12 +271,17 @@ def _is_prompt(said: Evidence) -> bool:
     return said.trigger is not None or said.kind is Kind.CLIENT_LEAVES
 
 
+def _has_left(departure: Evidence) -> bool:
+    """Whether it sent a LeaveGroup, which no client does whose session has expired."""
+    return departure.kind is Kind.MEMBER_LEFT and Cause.EXPIRE_HEARTBEAT not in (departure.trigger, *departure.candidates)
+
+
 def _named(said: Sequence[Evidence], known: Sequence[Evidence], ahead_ms: int) -> dict[int, Evidence]:
     found = {}
     for item in said:
         at_ms = item.at_ms - ahead_ms
         earliest = at_ms - (SOON_MS if _is_prompt(item) else STOPPED_MS_MAX)
-        near = [each for each in known if earliest <= each.at_ms <= at_ms + SOON_MS]
+        near = [each for each in known if earliest <= each.at_ms <= at_ms + SOON_MS and (_is_prompt(item) or not _has_left(each))]
         if not near:
             continue
         departure = min(near, key=lambda item: abs(item.at_ms - at_ms))

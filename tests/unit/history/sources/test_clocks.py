@@ -163,6 +163,7 @@ def test_a_poll_timeout_belongs_to_the_leave_of_the_same_moment() -> None:
 
 def test_an_expired_session_is_said_when_the_process_runs_again() -> None:
     assert members(left(1_000, 1), left(60_000, 2, kind=Kind.MEMBER_REMOVED), said(95_000, trigger=None), left(120_000, 3)) == ["2"]
+    assert members(left(90_000, 1), said(95_000, trigger=None)) == [None], "a client whose session has expired sends no LeaveGroup"
 
 
 @given(skew=st.integers(-10_000_000, 10_000_000).filter(lambda skew: abs(skew) > 400_000))
