@@ -92,7 +92,7 @@ class Components:
             self._add_node(node_id)
 
     def _acl_authorizer(self) -> Authorizer | None:
-        if not self.config.text("authorizer.class.name"):
+        if not self.config.text("authorizer.class.name").strip():
             return None
         allow_if_no_acl_found = self.config.flag("allow.everyone.if.no.acl.found")
         users = super_users(self.config.text("super.users"))

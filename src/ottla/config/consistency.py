@@ -52,7 +52,7 @@ def consistency_problem(text: Callable[[str], str]) -> str | None:
     unknown = [name for name in assignors if ":" not in name and name not in CONSUMER_ASSIGNORS]
     if unknown:
         return f"group.consumer.assignors: {shown(unknown[0])} cannot be found: name uniform, range, or your own as module:Class"
-    if text("authorizer.class.name") not in ("", STANDARD_AUTHORIZER):
+    if text("authorizer.class.name").strip() not in ("", STANDARD_AUTHORIZER):
         found = shown(text("authorizer.class.name"))
         return f"authorizer.class.name: {found} is Java and cannot be loaded here; there is {STANDARD_AUTHORIZER} (`ottla docs acls`)"
     wrong = [user for user in super_users(text("super.users")) if not all(user.partition(":")[::2])]

@@ -2,7 +2,15 @@
 
 import pytest
 
-from ottla.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, consistency_problem, topic_consistency_problem
+from ottla.config import (
+    BROKER_SETTINGS,
+    TOPIC_SETTINGS,
+    BrokerConfig,
+    ConfigError,
+    consistency_problem,
+    super_users,
+    topic_consistency_problem,
+)
 
 
 def test_the_defaults_can_be_together() -> None:
@@ -52,3 +60,14 @@ def test_a_topics() -> None:
     given = {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}
     kafkas = "conflict topic config setting min.compaction.lag.ms (5) > max.compaction.lag.ms (4)"
     assert topic_consistency_problem(given.__getitem__) == kafkas
+
+
+@pytest.mark.conformance("AuthorizerTest.testAclConfigWithWhitespace")
+def test_the_settings_of_an_authorizer() -> None:
+    name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    given = {"authorizer.class.name": f" {name} ", "super.users": " User:a ; User:b,c; ", "allow.everyone.if.no.acl.found": " true "}
+    assert BrokerConfig(given).flag("allow.everyone.if.no.acl.found")
+    assert super_users(given["super.users"]) == ("User:a", "User:b,c")
+    for wrong, words in (({"authorizer.class.name": "x.Y"}, "x.Y is Java and cannot be loaded"), ({"super.users": "a"}, "but got a")):
+        with pytest.raises(ConfigError, match=words):
+            BrokerConfig(given | wrong)

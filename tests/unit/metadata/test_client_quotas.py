@@ -52,6 +52,12 @@ ORDER = [
 ]
 
 
+@pytest.mark.conformance(
+    "ClientQuotaManagerTest.testQuotaConfigPrecedence",
+    "ClientQuotaManagerTest.testSetAndRemoveDefaultUserQuota",
+    "ClientQuotaManagerTest.testSetAndRemoveUserQuota",
+    "ClientQuotaManagerTest.testSetAndRemoveUserClientQuota",
+)
 def test_the_first_quota_that_is_set_counts_in_kafkas_order() -> None:
     made = ClientQuotas()
     for number, (text, _) in enumerate(ORDER):
@@ -64,6 +70,7 @@ def test_the_first_quota_that_is_set_counts_in_kafkas_order() -> None:
     assert not made.has(KEY)
 
 
+@pytest.mark.conformance("ClientQuotaManagerTest.testUserQuotaParsingWithDefaultClientIdQuota")
 def test_other_users_and_clients_have_the_defaults() -> None:
     made = quotas(**{"user=alice client-id=c": 1.0, "user=alice": 2.0, "user=*": 3.0, "client-id=c": 4.0})
     assert [made.of_client(KEY, *who) for who in (("alice", "c"), ("alice", "d"), ("bob", "c"), ("", ""))] == [
@@ -77,6 +84,7 @@ def test_a_quota_of_another_kind_does_not_hide_one_of_a_lower_level() -> None:
     assert made.of_client(KEY, "alice", "c") == (3, ("alice", ""))
 
 
+@pytest.mark.conformance("ClientQuotaManagerTest.testQuotaViolation")
 def test_how_long_a_client_waits() -> None:
     made = quotas(**{"client-id=*": 500.0})
     usage = QuotaUsage(made, KEY, 11, 1000)
@@ -126,6 +134,7 @@ def test_a_quota_that_changes_counts_at_once() -> None:
     assert usage.record("alice", "a", 0, 0) == 0
 
 
+@pytest.mark.conformance("ClientQuotaManagerTest.testExpireQuotaSensors")
 def test_new_names_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quota_usage, "COUNTED_MAX", 3)
     made = quotas(**{"client-id=*": 10.0})

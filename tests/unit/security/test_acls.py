@@ -54,6 +54,10 @@ SCENARIOS = [
     ("allow alice read or>", "alice read o", False),
     ("allow alice read o>", "alice read orders", True),
     ("allow alice read *>", "alice read orders", False),
+    ("allow alice read _>", "alice read _", True),
+    ("allow alice read _>", "alice read a_", False),
+    ("allow alice read o", "alice read orders", False),
+    ("deny alice read order-a>; deny alice read p>; deny alice read ordinary; allow alice read ord>", "alice read orders", True),
     ("allow alice read *>", "alice read *s", True),
     # Everybody, hosts.
     ("allow * read orders", "alice read orders", True),
@@ -86,6 +90,19 @@ SCENARIOS = [
 ]
 
 
+@pytest.mark.conformance(
+    "AuthorizerTest.testTopicAcl",
+    "AuthorizerTest.testDenyTakesPrecedence",
+    "AuthorizerTest.testAllowAllAccess",
+    "AuthorizerTest.testSuperUserHasAccess",
+    "AuthorizerTest.testWildCardAcls",
+    "AuthorizerTest.testNoAclFound",
+    "AuthorizerTest.testAclInheritance",
+    "AuthorizerTest.testAccessAllowedIfAllowAclExistsOnWildcardResource",
+    "AuthorizerTest.testAccessAllowedIfAllowAclExistsOnPrefixedResource",
+    "AuthorizerTest.testAuthorizeWithPrefixedResource",
+    "AuthorizerTest.testSingleCharacterResourceAcls",
+)
 @pytest.mark.parametrize(("acls", "asked", "is_allowed"), SCENARIOS, ids=lambda value: str(value))
 def test_decisions(acls: str, asked: str, is_allowed: bool) -> None:
     made = authorizer(*filter(None, acls.split("; ")))
@@ -105,6 +122,7 @@ def test_the_rule_that_decides_is_named() -> None:
     assert str(made.decide("User:carol", HOST, READ, TOPIC, "green1")) == "DefaultDeny"
 
 
+@pytest.mark.conformance("AuthorizerTest.testNoAclFoundOverride")
 def test_what_is_allowed_where_no_acl_is_about_a_resource() -> None:
     index = AclIndex([acl("allow alice read orders")])
     made = StandardAuthorizer(index, allow_if_no_acl_found=True)
@@ -114,6 +132,22 @@ def test_what_is_allowed_where_no_acl_is_about_a_resource() -> None:
     assert not made.decide("User:bob", HOST, READ, TOPIC, "payments").is_allowed
     index.remove(acl("allow carol write pay>"))
     assert made.decide("User:bob", HOST, READ, TOPIC, "payments").is_allowed
+
+
+@pytest.mark.conformance("AuthorizerTest.testAuthorizeWithEmptyResourceName")
+def test_a_resource_without_a_name_is_one_of_all() -> None:
+    assert not authorizer("allow alice read o>").decide("User:alice", HOST, READ, TOPIC, "").is_allowed
+    assert authorizer("allow alice read *").decide("User:alice", HOST, READ, TOPIC, "").is_allowed
+
+
+@pytest.mark.conformance("BaseAuthorizerTest.testAuthorizeByResourceTypeMultipleAddAndRemove")
+def test_a_right_to_any_resource_changes_with_the_acls() -> None:
+    index = AclIndex()
+    made = StandardAuthorizer(index)
+    for _ in range(2):
+        for change, is_allowed in ((index.add, True), (index.remove, False)):
+            change(acl("allow alice write orders"))
+            assert made.decide_for_any("User:alice", HOST, WRITE, TOPIC).is_allowed is is_allowed
 
 
 def test_decisions_change_with_the_acls() -> None:
@@ -152,6 +186,17 @@ BY_TYPE = [
 ]
 
 
+@pytest.mark.conformance(
+    "BaseAuthorizerTest.testAuthorizeByResourceTypeIsolationUnrelatedDenyWontDominateAllow",
+    "BaseAuthorizerTest.testAuthorizeByResourceTypeDenyTakesPrecedence",
+    "BaseAuthorizerTest.testAuthorizeByResourceTypePrefixedResourceDenyDominate",
+    "BaseAuthorizerTest.testAuthorizeByResourceTypeWildcardResourceDenyDominate",
+    "BaseAuthorizerTest.testAuthorizeByResourceTypeWithAllOperationAce",
+    "BaseAuthorizerTest.testAuthorizeByResourceTypeWithAllHostAce",
+    "BaseAuthorizerTest.testAuthorizeByResourceTypeWithAllPrincipalAce",
+    "BaseAuthorizerTest.testAuthorzeByResourceTypeSuperUserHasAccess",
+    "AuthorizerTest.testAuthorizeByResourceTypeNoAclFoundOverride",
+)
 @pytest.mark.parametrize(("acls", "is_allowed"), BY_TYPE)
 def test_whether_anything_of_a_type_may_be_written(acls: str, is_allowed: bool) -> None:
     made = authorizer(*filter(None, acls.split("; ")))
@@ -182,6 +227,7 @@ FILTERED = [acl(text) for text in ("allow a read foo", "allow a read fo>", "allo
 FILTERED.append(acl("allow a read foo", GROUP))
 
 
+@pytest.mark.conformance("AuthorizerTest.testGetAclsPrincipal", "AuthorizerTest.testAclsFilter")
 @pytest.mark.parametrize(
     ("matching", "found"),
     [

@@ -52,6 +52,19 @@ def delete(api: Any, *filters: dict[str, Any], version: int = 3) -> list[tuple[i
 OK = (ErrorCode.NONE, None)
 
 
+@pytest.mark.conformance(
+    "AuthorizerTest.testAclManagementAPIs",
+    "AuthorizerTest.testDeleteAclOnWildcardResource",
+    "AuthorizerTest.testDeleteAllAclOnWildcardResource",
+    "AuthorizerTest.testDeleteAclOnPrefixedResource",
+    "AuthorizerTest.testDeleteAllAclOnPrefixedResource",
+    "AuthorizerTest.testAddAclsOnLiteralResource",
+    "AuthorizerTest.testAddAclsOnWildcardResource",
+    "AuthorizerTest.testAddAclsOnPrefixedResource",
+    "AclControlManagerTest.testCreateAclDeleteAcl",
+    "AclControlManagerTest.testDeleteDedupe",
+    "AclControlManagerTest.testCreateDedupe",
+)
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_acls_are_created_described_and_deleted(guarded, version: int) -> None:
     second = entry(resource_name="or", resource_pattern_type=PREFIXED, operation=WRITE)
@@ -79,12 +92,18 @@ INVALID = [
 ]
 
 
+@pytest.mark.conformance(
+    "AuthorizerTest.testEmptyAclThrowsException",
+    "AuthorizerTest.testCreateAclWithInvalidResourceName",
+    "AclControlManagerTest.testValidateNewAcl",
+)
 def test_invalid_acls_are_refused_and_the_others_created(guarded) -> None:
     results = create(guarded, *(invalid for invalid, _ in INVALID), entry())
     assert results == [*((ErrorCode.INVALID_REQUEST, message) for _, message in INVALID), OK]
     assert len(described(guarded)) == 1
 
 
+@pytest.mark.conformance("AclControlManagerTest.testValidateFilter")
 @pytest.mark.parametrize("field", ["resource_type", "resource_pattern_type", "operation", "permission_type"])
 @pytest.mark.parametrize("number", [0, 99])
 def test_a_number_without_a_meaning_closes_the_connection(guarded, field: str, number: int) -> None:
