@@ -1,6 +1,6 @@
 """`ottla configs`: what Kafka's kafka-configs does, in its words.
 
-It has settings of topics, brokers and groups, and quotas of users, clients and addresses.
+It has settings of topics, brokers and groups, quotas of users, clients and addresses, and credentials of users (SCRAM).
 """
 
 import json
@@ -19,6 +19,7 @@ from ottla.client.admin.values import Failure
 from ottla.client.errors import ClientError
 from ottla.config.value_grammar import double_text
 from ottla.protocol.errors import PeerError
+from ottla.security.scram import HASHES, ITERATIONS_MIN
 from ottla.text import printable
 
 USERS, CLIENTS, IPS, TOPICS, BROKERS, GROUPS = "users", "clients", "ips", "topics", "brokers", "groups"
@@ -58,7 +59,8 @@ def run(given: Given, arguments: Sequence[str]) -> int:
         return 1
     except (CommandFailed, ClientError, PeerError) as error:
         text = str(error) if isinstance(error, CommandFailed) else of_error(error)
-        print(f"Error while executing config command with args '{' '.join(arguments)}'\n{text}", file=sys.stderr)
+        shown = re.sub(r"password=[^\]]*", "password=[hidden]", " ".join(arguments))
+        print(f"Error while executing config command with args '{shown}'\n{text}", file=sys.stderr)
         return 1
     return 0
 
@@ -153,6 +155,8 @@ def _act(admin: AdminClient, given: Given, entity: dict[str, str | None]) -> Non
         present = {each.name for each in _of_resource(admin, kind, name or "", everything=False)}
         _refuse_absent(deleted, present)
         failure = admin.alter_configs(_RESOURCES[kind], name or "", {**dict.fromkeys(deleted), **added})
+    elif list(entity) == [USERS] and any(key in HASHES for key in (*added, *deleted)):
+        failure = _alter_scram(admin, name or "", added, deleted)
     else:
         failure = _alter_quotas(admin, entity, added, deleted)
     if failure is not None:
@@ -189,6 +193,38 @@ def _alter_quotas(admin: AdminClient, entity: Mapping[str, str | None], added: M
     return admin.alter_quotas({_QUOTA_TYPES[each]: name or None for each, name in entity.items()}, changes)
 
 
+def _alter_scram(admin: AdminClient, user: str, added: Mapping[str, str], deleted: Sequence[str]) -> Failure | None:
+    for verb, keys in (("added", list(added)), ("deleted", list(deleted))):
+        unknown = [key for key in keys if key not in HASHES and key not in QUOTAS]
+        if unknown:
+            what = f"Only quota and SCRAM credential configs can be {verb} for 'users' using --bootstrap-server."
+            raise ValueError(f"{what} Unexpected config names: {'Set' if verb == 'added' else 'List'}({', '.join(unknown)})")
+    if not user:
+        raise ValueError(
+            "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials using --bootstrap-server."
+        )
+    if any(key in QUOTAS for key in (*added, *deleted)):
+        raise ValueError("Cannot alter both quota and SCRAM credential configs simultaneously for 'users' using --bootstrap-server.")
+    passwords: dict[str, tuple[int, str]] = {}
+    for mechanism, text in added.items():
+        found = re.fullmatch(r"(?:iterations=(-?[0-9]*),)?password=(.*)", text)
+        if found is None:
+            raise ValueError(f"Invalid credential property {mechanism.replace('-', '_')}: iterations=N,password=...")
+        iterations = int(found[1]) if found[1] not in (None, "", "-1") else ITERATIONS_MIN
+        if iterations < ITERATIONS_MIN:
+            raise ValueError(f"Iterations {iterations} is less than the minimum {ITERATIONS_MIN} required for {mechanism}")
+        passwords[mechanism] = iterations, found[2]
+    return admin.alter_scram(user, passwords, deleted)
+
+
+def _describe_scram(admin: AdminClient, user: str | None) -> list[tuple[str, Mapping[str, int]]]:
+    """Users with credentials; one that has none is no error, as for Kafka's tool, whose line about that is left out."""
+    found = admin.describe_scram(user)
+    if isinstance(found, Failure):
+        raise CommandFailed(_as_java(found))
+    return [(name, infos) for name, infos in sorted(found.items()) if not isinstance(infos, Failure)]
+
+
 def _refuse_absent(deleted: Iterable[str], present: Iterable[str]) -> None:
     absent = [key for key in deleted if key not in set(present)]
     if absent:
@@ -203,6 +239,11 @@ def _describe(admin: AdminClient, given: Given, entity: Mapping[str, str | None]
             documents.append({"entity": quota.entity, "quotas": quota.values})
             if not given["json"]:
                 print(_quota_line(quota))
+        for user, infos in _describe_scram(admin, name) if list(entity) == [USERS] and name != "" else ():
+            documents.append({"entity": {"user": user}, "scram": dict(infos)})
+            if not given["json"]:
+                values = ", ".join(f"{mechanism}=iterations={iterations}" for mechanism, iterations in infos.items())
+                print(f"SCRAM credential configs for user-principal '{printable(user)}' are {values}")
     else:
         for each in _names(admin, kind) if name is None else [name]:
             entries = _of_resource(admin, kind, each, everything=given["all"])

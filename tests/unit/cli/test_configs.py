@@ -129,3 +129,32 @@ def test_what_fails_is_said_on_standard_error(run: Run, line: str, sentence: str
 
 def test_values_with_commas() -> None:
     assert parse_configs("a=1, b = [x,y],c=") == {"a": "1", "b": "x,y", "c": ""}
+
+
+def test_credentials_of_users(run: Run) -> None:
+    both = run("--alter --user eve --add-config SCRAM-SHA-256=[iterations=8192,password=se,cret],SCRAM-SHA-512=[password=secret]")
+    assert (both.exit_code, "DuplicateResourceException" in both.stderr) == (1, True), "as by Apache Kafka 4.3: one of a user at a time"
+    assert "cret" not in both.stderr
+    assert run("--alter --user dora --add-config SCRAM-SHA-256=[iterations=8192,password=pw]").output == (
+        "Completed updating config for user dora.\n"
+    )
+    assert run("--alter --user dora --add-config consumer_byte_rate=5").exit_code == 0
+    assert run("--describe --user dora").output == (
+        "Quota configs for user-principal 'dora' are consumer_byte_rate=5.0\n"
+        "SCRAM credential configs for user-principal 'dora' are SCRAM-SHA-256=iterations=8192\n"
+    )
+    assert "'dora' are SCRAM-SHA-256=iterations=8192" in run("--describe --entity-type users").output
+    assert run("--alter --user dora --delete-config SCRAM-SHA-256").exit_code == 0
+    assert "SCRAM" not in run("--describe --user dora").output
+    for line, sentence in (
+        ("--user dora --delete-config SCRAM-SHA-256", "ResourceNotFoundException"),
+        ("--user-defaults --add-config SCRAM-SHA-256=[password=pw]", "is not allowed with User SCRAM Credentials"),
+        ("--user u --add-config SCRAM-SHA-256=[password=pw],consumer_byte_rate=1", "Cannot alter both quota and SCRAM credential"),
+        ("--user u --add-config SCRAM-SHA-256=[iterations=100,password=pw]", "Iterations 100 is less than the minimum 4096"),
+        ("--user u --add-config SCRAM-SHA-256=[secret=pw]", "Invalid credential property"),
+        ("--client c --add-config SCRAM-SHA-256=[password=pw]", "Only quota configs can be added for 'clients'"),
+    ):
+        refused = run(f"--alter {line}")
+        assert refused.exit_code == 1
+        assert sentence in refused.stderr
+        assert "pw" not in refused.stderr

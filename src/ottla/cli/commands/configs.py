@@ -52,8 +52,8 @@ _OPTIONS = (
 def command(context: click.Context, /, **given: Any) -> None:
     """Change and print settings of topics, brokers and groups, and quotas of users, clients and addresses: Kafka's kafka-configs.
 
-    Works with Ottla and with Apache Kafka. Output and exit status are those of kafka-configs 4.3; --json is Ottla's own. Credentials of
-    users (SCRAM) are neither shown nor changed.
+    Works with Ottla and with Apache Kafka. Output and exit status are those of kafka-configs 4.3; --json is Ottla's own. A user's password
+    is salted and hashed before it is sent: --add-config 'SCRAM-SHA-256=[iterations=8192,password=...]'.
     """
     from ottla.cli.configs import run
 

@@ -249,6 +249,18 @@ class AdminClient:
 
         return configs.alter_quotas(self._brokers, entity, changes)
 
+    def describe_scram(self, user: str | None) -> dict[str, Mapping[str, int] | Failure] | Failure:
+        """Mechanisms and iterations by user: of one, or of all that have credentials (SCRAM)."""
+        from ottla.client.admin import configs
+
+        return configs.describe_scram(self._brokers, user)
+
+    def alter_scram(self, user: str, passwords: Mapping[str, tuple[int, str]], deleted: Sequence[str]) -> Failure | None:
+        """Set a user's credentials, by mechanism: iterations and password; or delete some."""
+        from ottla.client.admin import configs
+
+        return configs.alter_scram(self._brokers, user, passwords, deleted)
+
     def broker(self, broker_id: int) -> BrokerEndpoint:
         """A broker of the cluster and its address."""
         return topics.broker_of(self._brokers, broker_id)

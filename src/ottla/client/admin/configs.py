@@ -1,24 +1,39 @@
-"""An administrator's requests about settings of topics, brokers and groups, and about client quotas."""
+"""An administrator's requests about settings of topics, brokers and groups, client quotas, and users' credentials (SCRAM)."""
 
+import hashlib
+import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse
+from kio.schema.alter_user_scram_credentials.v0.request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from kio.schema.alter_user_scram_credentials.v0.response import AlterUserScramCredentialsResponse
 from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
 from kio.schema.describe_client_quotas.v1.response import DescribeClientQuotasResponse
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
+from kio.schema.describe_user_scram_credentials.v0.request import DescribeUserScramCredentialsRequest, UserName
+from kio.schema.describe_user_scram_credentials.v0.response import DescribeUserScramCredentialsResponse
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
-from kio.static.primitive import f64, i8
+from kio.static.primitive import f64, i8, i32
 
 from ottla.client.admin.values import Failure
 from ottla.client.brokers import Brokers
 from ottla.client.deadlines import Deadline
 from ottla.client.errors import error_code
 from ottla.protocol.errors import ErrorCode
+from ottla.security.scram import HASHES
 
+SCRAM_MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""By their numbers in requests."""
+_MECHANISM_NUMBERS: Final = {name: number for number, name in SCRAM_MECHANISMS.items()}
+_SALT_BYTES: Final = 32
 OF_BROKER = 4
 SET, DELETE = 0, 1
 EXACT, DEFAULT, ANY = range(3)
@@ -121,3 +136,43 @@ def alter_quotas(brokers: Brokers, entity: Mapping[str, str | None], changes: Ma
         return None if code is ErrorCode.NONE else Failure(code, result.error_message)
 
     return brokers.retry("alterClientQuotas", attempt)
+
+
+def describe_scram(brokers: Brokers, user: str | None) -> dict[str, Mapping[str, int] | Failure] | Failure:
+    """Mechanisms and iterations by user: of one, or of all that have credentials."""
+
+    def attempt(deadline: Deadline) -> dict[str, Mapping[str, int] | Failure] | Failure:
+        request = DescribeUserScramCredentialsRequest(users=None if user is None else (UserName(name=user),))
+        answer = brokers.call_any(request, DescribeUserScramCredentialsResponse, deadline)
+        code = error_code(answer.error_code)
+        if code is not ErrorCode.NONE:
+            return Failure(code, answer.error_message)
+        found: dict[str, Mapping[str, int] | Failure] = {}
+        for each in answer.results:
+            failed = error_code(each.error_code)
+            infos = {SCRAM_MECHANISMS.get(info.mechanism, "UNKNOWN"): int(info.iterations) for info in each.credential_infos}
+            found[each.user] = infos if failed is ErrorCode.NONE else Failure(failed, each.error_message)
+        return found
+
+    return brokers.retry("describeUserScramCredentials", attempt)
+
+
+def alter_scram(brokers: Brokers, user: str, passwords: Mapping[str, tuple[int, str]], deleted: Sequence[str]) -> Failure | None:
+    """Set a user's credentials, by mechanism: iterations and password, which is salted and hashed here; or delete some."""
+    upsertions = []
+    for mechanism, (iterations, password) in passwords.items():
+        salt = secrets.token_bytes(_SALT_BYTES)
+        salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
+        number = i8(_MECHANISM_NUMBERS[mechanism])
+        upsertions.append(
+            ScramCredentialUpsertion(name=user, mechanism=number, iterations=i32(iterations), salt=salt, salted_password=salted)
+        )
+    deletions = tuple(ScramCredentialDeletion(name=user, mechanism=i8(_MECHANISM_NUMBERS[each])) for each in deleted)
+    request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=tuple(upsertions))
+
+    def attempt(deadline: Deadline) -> Failure | None:
+        (result,) = brokers.call_any(request, AlterUserScramCredentialsResponse, deadline).results
+        code = error_code(result.error_code)
+        return None if code is ErrorCode.NONE else Failure(code, result.error_message)
+
+    return brokers.retry("alterUserScramCredentials", attempt)
