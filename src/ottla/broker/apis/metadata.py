@@ -120,24 +120,20 @@ class Metadata:
                 yield _error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif topic is not None and name not in unshown:
                 yield self._topic(request, topic, reachable)
-            elif name in refused:
-                yield _error(name, refused[name])
             else:
                 invalid = topic_name_problem(name) is not None
                 error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                yield _error(name, error, is_internal=name in INTERNAL_TOPICS)
+                error, is_internal = refused.get(name, error), name in INTERNAL_TOPICS and name not in refused
+                yield _error(name, error, is_internal=is_internal, operations=_operations(request, name))
 
     def _topic(self, request: Request, topic: Topic, reachable: set[int]) -> dict[str, Any]:
-        operations = OPERATIONS_NOT_ASKED_FOR
-        if getattr(request.message, "include_topic_authorized_operations", False):
-            operations = request.session.operations(ResourceType.TOPIC, topic.name)
         return {
             "error_code": ErrorCode.NONE,
             "name": topic.name,
             "topic_id": uuid.UUID(bytes=topic.topic_id),
             "is_internal": topic.is_internal,
             "partitions": self._partitions(topic, reachable, request.version),
-            "topic_authorized_operations": operations,
+            "topic_authorized_operations": _operations(request, topic.name),
         }
 
     def _partitions(self, topic: Topic, reachable: set[int], version: int) -> Iterator[dict[str, Any]]:
@@ -165,14 +161,28 @@ def _is_invalid(version: int, topics: Sequence[Any]) -> bool:
     return any(asked.name is None and not asked.topic_id for asked in topics)
 
 
-def _error(name: str | None, error: ErrorCode, topic_id: uuid.UUID | None = None, *, is_internal: bool = False) -> dict[str, Any]:
+def _operations(request: Request, name: str) -> int:
+    """What the client may do with a topic, whether it exists or not, if it asks."""
+    if not getattr(request.message, "include_topic_authorized_operations", False):
+        return OPERATIONS_NOT_ASKED_FOR
+    return request.session.operations(ResourceType.TOPIC, name)
+
+
+def _error(
+    name: str | None,
+    error: ErrorCode,
+    topic_id: uuid.UUID | None = None,
+    *,
+    is_internal: bool = False,
+    operations: int = OPERATIONS_NOT_ASKED_FOR,
+) -> dict[str, Any]:
     return {
         "error_code": error,
         "name": name,
         "topic_id": topic_id,
         "is_internal": is_internal,
         "partitions": [],
-        "topic_authorized_operations": OPERATIONS_NOT_ASKED_FOR,
+        "topic_authorized_operations": operations,
     }
 
 

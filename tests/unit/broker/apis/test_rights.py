@@ -307,6 +307,13 @@ def test_authorized_operations_are_those_that_acls_allow(guarded) -> None:
     assert group.authorized_operations == 1 << Operation.DESCRIBE
 
 
+def test_operations_on_a_topic_that_does_not_exist_are_shown_to_those_who_may_describe_it(guarded) -> None:
+    grant(guarded, "READ TOPIC nowhere")
+    (topic,) = guarded.ask(ApiKey.METADATA, 12, **metadata("nowhere")).topics
+    assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert topic.topic_authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
+
+
 def test_a_topic_is_created_without_showing_its_settings(guarded) -> None:
     create = next(row for row in ROWS if row.key is ApiKey.CREATE_TOPICS)
     grant(guarded, f"CREATE TOPIC {ABSENT}")
