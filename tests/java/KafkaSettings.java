@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
 import kafka.server.KafkaConfig;
+import org.apache.kafka.common.config.types.Password;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
 /**
@@ -38,7 +39,7 @@ public class KafkaSettings {
             Map<String, ?> parsed = of.equals("topic") ? topic(settings) : broker(settings);
             for (String name : settings.keySet()) {
                 Object value = parsed.get(name);
-                values.put(name, value instanceof Double ? value.toString() : value);
+                values.put(name, value instanceof Double ? value.toString() : value instanceof Password hidden ? hidden.value() : value);
             }
         } catch (RuntimeException refused) {
             return Map.of("refused", String.valueOf(refused.getMessage()));
@@ -54,8 +55,6 @@ public class KafkaSettings {
     private static Map<String, ?> broker(Map<String, String> settings) {
         Properties properties = new Properties();
         // The name of the controller's listener is one that the default of listener.security.protocol.map has.
-        // No delay after a failed authentication, which Kafka checks other settings against: Ottla has no authentication.
-        properties.put("connection.failed.authentication.delay.ms", "0");
         properties.putAll(Map.of(
             "process.roles", "broker",
             "node.id", "1",

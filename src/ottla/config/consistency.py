@@ -5,12 +5,14 @@ from typing import Final
 
 from ottla.config.broker_settings import CONSUMER_ASSIGNORS
 from ottla.config.connection_overrides import connection_overrides
+from ottla.config.security_settings import handler_problem
 from ottla.config.setting import shown
 from ottla.config.value_grammar import parse_list, parse_whole
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _CLEANER_TABLE_BYTES_MIN: Final = 1024 * 1024
 _MIN_SESSION, _MAX_SESSION = "group.min.session.timeout.ms", "group.max.session.timeout.ms"
+_FAILURE_DELAY: Final = "connection.failed.authentication.delay.ms"
 _MIN_LAG, _MAX_LAG = "min.compaction.lag.ms", "max.compaction.lag.ms"
 
 
@@ -58,7 +60,8 @@ def consistency_problem(text: Callable[[str], str]) -> str | None:
     wrong = [user for user in super_users(text("super.users")) if not all(user.partition(":")[::2])]
     if wrong:
         return f"super.users: expected a string in format principalType:principalName but got {shown(wrong[0])}"
-    return _lag_problem(number(f"log.cleaner.{_MIN_LAG}"), number(f"log.cleaner.{_MAX_LAG}")) or _connections_problem(text)
+    lag_problem = _lag_problem(number(f"log.cleaner.{_MIN_LAG}"), number(f"log.cleaner.{_MAX_LAG}"))
+    return lag_problem or _connections_problem(text) or handler_problem(text)
 
 
 def super_users(text: str) -> tuple[str, ...]:
@@ -75,6 +78,12 @@ def _connections_problem(text: Callable[[str], str]) -> str | None:
         return "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
     if parse_whole(text("connections.max.idle.ms"), bits=64) == 0:
         return "connections.max.idle.ms must be at least 1, or negative for never: with 0 every connection would be closed at once"
+    delay_ms, idle_ms = (parse_whole(text(name), bits=64) for name in (_FAILURE_DELAY, "connections.max.idle.ms"))
+    if 0 <= idle_ms <= delay_ms:
+        return (
+            f"{_FAILURE_DELAY}={delay_ms} should always be less than connections.max.idle.ms={idle_ms}"
+            " to prevent failed authentication responses from timing out"
+        )
     queued, largest = (parse_whole(text(name), bits=64) for name in ("queued.max.request.bytes", "socket.request.max.bytes"))
     if 0 < queued < largest:
         return "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"

@@ -6,12 +6,20 @@ Sources: Kafka's SslConfigs, SaslConfigs, BrokerSecurityConfigs; KIP-103 (prefix
 from collections.abc import Callable
 from typing import Final
 
-from ottla.config.setting import ConfigType, Setting, number_setting
+from ottla.config.setting import ConfigType, Setting, number_setting, shown
 
 PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER = "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
 SERVED_MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
 OPEN_LISTENERS: Final = "allow.unauthenticated.listeners"
 """Ottla's own: that a listener off loopback is open to everybody must be said in words."""
+_HANDLER: Final = "sasl.server.callback.handler.class"
+_HANDLERS: Final = {
+    "PlainServerCallbackHandler",
+    "ScramServerCallbackHandler",
+    "OAuthBearerValidatorCallbackHandler",
+    "OAuthBearerUnsecuredValidatorCallbackHandler",
+}
+"""Kafka's own, by the last parts of their names."""
 _STORES: Final = ("JKS", "PKCS12", "PEM")
 
 
@@ -42,7 +50,7 @@ _OF_LISTENERS: Final = (
         "ssl.client.auth",
         "none",
         "Whether clients show a certificate; on a listener with SASL only listener.name.<listener>.ssl.client.auth counts.",
-        ("none", "requested", "required"),
+        ("required", "requested", "none"),
     ),
     _list("ssl.enabled.protocols", "TLSv1.2,TLSv1.3", "The versions of TLS that are spoken.", ("TLSv1.2", "TLSv1.3")),
     _string("ssl.principal.mapping.rules", "DEFAULT", "How a client certificate's subject becomes a user's name (KIP-371)."),
@@ -52,7 +60,7 @@ _OF_LISTENERS: Final = (
         'The users of PLAIN: only as listener.name.<listener>.plain.sasl.jaas.config, with options user_<name>="<password>".',
     ),
     Setting(
-        name="sasl.server.callback.handler.class",
+        name=_HANDLER,
         type=ConfigType.CLASS,
         default="",
         doc="How tokens are checked: by their signature, unless it names OAuthBearerUnsecuredValidatorCallbackHandler.",
@@ -117,6 +125,14 @@ def is_of_listener(name: str) -> bool:
 def listener_setting(name: str) -> Setting | None:
     """The setting that `listener.name.<listener>[.<mechanism>].<setting>` is for; None when there is none."""
     return next((setting for setting in _OF_LISTENERS if name.endswith(f".{setting.name}")), None) if is_of_listener(name) else None
+
+
+def handler_problem(text: Callable[[str], str]) -> str | None:
+    """Why callbacks cannot be those that a class handles; `text` gives the class by the setting's name."""
+    handler = text(_HANDLER).strip()
+    if not handler or handler.rpartition(".")[2] in _HANDLERS:
+        return None
+    return f"{_HANDLER}: {shown(handler)} is Java and cannot be loaded here: leave it out, or name one of Kafka's own"
 
 
 class ListenerSettings:

@@ -25,6 +25,8 @@ from ottla.broker.running_brokers import BrokerTask
 from ottla.cli import broker as log_output
 from ottla.cli.broker import QueuedHandler, carry_out, read_verbs
 from ottla.cli.main import main
+from ottla.protocol.wire.api_keys import ApiKey
+from ottla.testing.raw_client import RawClient
 
 OTTLA = str(Path(sys.executable).with_name("ottla"))
 
@@ -46,6 +48,22 @@ def test_it_prints_one_line_and_stops_cleanly(tmp_path: Path, number: int) -> No
             process.kill()
     assert (process.returncode, rest, errors) == (0, "", "")
     assert (tmp_path / "data" / "meta.properties").exists()
+
+
+def test_what_is_allowed_is_in_the_audit_log_alone(tmp_path: Path) -> None:
+    file, authorizer = tmp_path / "audit.log", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    settings = ["--config", authorizer, "--config", "super.users=User:ANONYMOUS", "--audit-log", str(file)]
+    with subprocess.Popen(
+        [OTTLA, "broker", "--listen", "127.0.0.1:0", *settings], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        with RawClient(process.stdout.readline().strip().partition("=")[2]) as client:
+            client.call(ApiKey.METADATA, 1, topics=[{"name": "orders"}])
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+    assert "Principal = User:ANONYMOUS is Allowed operation = DESCRIBE from host = 127.0.0.1 on resource = Topic" in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert errors == ""
 
 
 def test_a_stop_that_fails_is_not_called_a_start(tmp_path: Path) -> None:

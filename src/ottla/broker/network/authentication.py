@@ -15,7 +15,7 @@ from ottla.broker.network.connection import Connection, Listener
 from ottla.broker.network.limits import RepeatedWarning
 from ottla.broker.network.token_keys import TokenKeys
 from ottla.config import ConfigError
-from ottla.config.security_settings import OAUTHBEARER, PLAIN, SERVED_MECHANISMS, ListenerSettings
+from ottla.config.security_settings import OAUTHBEARER, PLAIN, SERVED_MECHANISMS, ListenerSettings, handler_problem
 from ottla.protocol.errors import ErrorCode, PeerError
 from ottla.protocol.wire.primitives import Buffer
 from ottla.security.authentication import Authentication, Mechanism, State
@@ -71,6 +71,9 @@ class SaslSettings:
         self.failures = RepeatedWarning(log, lines=20)
 
     def _begin(self, name: str, is_local: bool) -> Callable[[], SaslServer]:
+        problem = handler_problem(lambda setting: self._settings.text(setting, name))
+        if problem is not None:
+            raise ConfigError(f"listener {self._settings.listener}, {name}: {problem}")
         if name == PLAIN:
             return partial(PlainServer, self._passwords())
         if name == OAUTHBEARER:

@@ -89,6 +89,7 @@ def command(
     with _failures(AT_START):
         handler = QueuedHandler()
     level = logging.INFO if verbose else logging.WARNING
+    handler.setLevel(level)  # lines for --audit-log pass the level of the root logger
     logging.basicConfig(handlers=[handler], level=level, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
     if audit_log is not None:
         _write_audit_lines(audit_log)
