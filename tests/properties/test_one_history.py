@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.monitoring.group_metrics import planned as planned_label
+from ottla.broker.monitoring.group_snapshot import cause_key
 from ottla.history.group_history import GroupHistory, group_histories
 from ottla.history.sources.evidence import Evidence, Kind, Source
 from ottla.history.story.stories import stories
@@ -88,7 +89,8 @@ def test_metrics_contradict_no_verdict(histories: list[GroupHistory]) -> None:
             verdict = rebalance.verdict
             if rebalance.trigger is None or verdict.contributing:
                 continue
-            assert planned_label(rebalance.trigger) in ("unknown", LABELS[verdict.planned]), (history.group, rebalance.trigger, verdict)
+            key = cause_key(rebalance.trigger, None if verdict.who is None else verdict.who.instance_id)
+            assert planned_label(key) in ("unknown", LABELS[verdict.planned]), (history.group, rebalance.trigger, verdict)
 
 
 def test_a_what_if_begins_with_the_rebalances_of_the_history(

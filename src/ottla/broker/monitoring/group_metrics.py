@@ -80,12 +80,12 @@ def _by_cause(name: str, documentation: str, by_cause: Mapping[CauseKey, int]) -
 
 
 def _cause_labels(key: CauseKey) -> list[str]:
-    return [key, planned(key)] if isinstance(key, str) else [key[0], _PLANNED[key[1]]]
+    return [key if isinstance(key, str) else key[0], planned(key)]
 
 
-def planned(cause: str) -> str:
-    """Whether a trigger's code alone says that it was planned: "true", "false" or "unknown" (docs/rebalances.md: with more evidence)."""
-    return _PLANNED[planned_of_trigger(cause)]
+def planned(key: CauseKey) -> str:
+    """Whether that says that it was planned: "true", "false" or "unknown" (docs/rebalances.md: with more evidence)."""
+    return _PLANNED[planned_of_trigger(key) if isinstance(key, str) else key[1]]
 
 
 def _one_by_one(groups: Iterable[GroupRow]) -> Iterator[Metric]:

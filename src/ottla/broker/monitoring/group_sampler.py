@@ -27,6 +27,7 @@ from ottla.broker.monitoring.group_snapshot import (
     OffsetRow,
     Owner,
     TopicRow,
+    cause_key,
 )
 from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.coordinator import CoordinatorStatus
@@ -276,7 +277,7 @@ class GroupCounts:
     def _add(self, counts: EventCounts, counted: _Counted, event: GroupEvent) -> None:
         kind = event.kind
         if kind == "trigger":
-            cause = event.trigger or UNKNOWN
+            cause = cause_key(event.trigger or UNKNOWN, event.instance_id)
             by_cause = counts.coalesced if event.coalesced else counts.rebalances
             by_cause[cause] = by_cause.get(cause, 0) + 1
             if not event.coalesced and counted.awaits_assignment:
@@ -298,7 +299,7 @@ class GroupCounts:
         elif kind == "epoch_bumped":
             counts.consumer_rebalances += event.trigger not in _DEPARTURES
             by_cause = counts.coalesced if event.coalesced else counts.rebalances
-            cause = event.trigger or UNKNOWN
+            cause = cause_key(event.trigger or UNKNOWN, event.instance_id)
             by_cause[cause] = by_cause.get(cause, 0) + 1
             if event.state_to == "Empty" and (counted.began_at_ms is not None or not event.coalesced):
                 _end(counts, "emptied")

@@ -11,6 +11,7 @@ from ottla.coordinator.coordinator import CoordinatorStatus
 from ottla.groups.classic.group import CLASSIC
 from ottla.groups.classic.states import GroupState
 from ottla.groups.consumer.group import CONSUMER_STATES
+from ottla.groups.events import TriggerCode
 from ottla.history.burrow import Status
 
 DURATIONS_S: Final = (0.1, 0.5, 1.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -38,7 +39,12 @@ class Durations(NamedTuple):
 
 
 CauseKey = str | tuple[str, bool | None]
-"""A trigger's code, of which alone follows whether it was planned; or a cause and whether it was, which a verdict says."""
+"""A trigger's code, of which alone follows whether it was planned; or a cause and whether it was, as far as that is known."""
+
+
+def cause_key(trigger: str, instance_id: str | None) -> CauseKey:
+    """How a trigger is counted. A static member that is stopped says nothing, so that its session expires: planned or not."""
+    return (trigger, None) if trigger == TriggerCode.EXPIRE_HEARTBEAT and instance_id is not None else trigger
 
 
 @dataclass(slots=True, kw_only=True)
