@@ -25,7 +25,7 @@ from peers import arguments, make_topic, peers_in_turn
 from report import Metric, Report, at_least_kafkas, at_most_kafkas
 
 from tests.support.clients.group_driver import Connection, GroupDriver, UnexpectedAnswer
-from tests.support.clients.group_frames import Beaten, consumer_heartbeat_frame, read_beaten
+from tests.support.clients.group_frames import CONFIG_ERROR_AT, Beaten, consumer_heartbeat_frame, group_config_frame, read_beaten
 from tests.support.processes import cpu_seconds, resident_bytes
 
 HEARTBEAT_MS = 500
@@ -40,7 +40,9 @@ CONFIG = {
     "group.consumer.max.session.timeout.ms": "1800000",
     "group.consumer.session.timeout.ms": "1800000",
 }
-OFTEN = CONFIG | {"group.consumer.assignment.interval.ms": "100"}
+ASSIGNMENT_INTERVAL = b"consumer.assignment.interval.ms"
+SELDOM_MS, OFTEN_MS = b"15000", b"100"
+"""The interval of a large group's targets: while members join, each of whom would have one computed, and then."""
 AS_FAST = "<= Apache Kafka"
 
 
@@ -261,6 +263,14 @@ def subscriptions(kind: str, topics: Sequence[bytes]) -> Iterator[Sequence[bytes
         yield topics if kind == "all topics" else rng.sample(topics, len(topics) // 2)
 
 
+def set_interval(connection: Connection, milliseconds: bytes) -> None:
+    """How far the targets of the large group are apart."""
+    answer = connection.ask(group_config_frame(b"large", ASSIGNMENT_INTERVAL, milliseconds))
+    error = int.from_bytes(answer[CONFIG_ERROR_AT : CONFIG_ERROR_AT + 2])
+    if error:
+        raise UnexpectedAnswer(f"IncrementalAlterConfigs: error {error}")
+
+
 def targets(bench: Bench, peer: Any, *, kind: str) -> None:
     """Members join a large group, and leave it again, one at a time."""
     size = bench.size
@@ -271,8 +281,10 @@ def targets(bench: Bench, peer: Any, *, kind: str) -> None:
     with GroupDriver(peer.bootstrap_servers, 1) as driver:
         driver.wait_for_coordinator("large")
         (connection,) = driver.connections
+        set_interval(connection, SELDOM_MS)
         members = {f"member-{number:05}".encode(): next(chosen) for number in range(size.target_members)}
         join_many(connection, b"large", members)
+        set_interval(connection, OFTEN_MS)
         first = next(iter(members))
         epoch = settled_epoch(connection, first, members[first])
         joins, leaves = [], []
@@ -332,8 +344,8 @@ def main() -> None:
     parts: dict[str, tuple[Callable[[Bench, Any], None], Mapping[str, str]]] = {
         "group": (group, CONFIG),
         "streams": (streams, CONFIG),
-        "targets, all topics": (partial(targets, kind="all topics"), OFTEN),
-        "targets, ten topics each": (partial(targets, kind="ten topics each"), OFTEN),
+        "targets, all topics": (partial(targets, kind="all topics"), CONFIG),
+        "targets, ten topics each": (partial(targets, kind="ten topics each"), CONFIG),
         "memory": (memory, CONFIG),
     }
     for _ in range(wanted.rounds):

@@ -107,8 +107,9 @@ def reason_or_default(client_reason: str | None) -> str:
     return client_reason or NO_REASON
 
 
-MemberRow = tuple[str, str | None, str, str, int, int, bytes]
-"""Member id, instance id, client id and host, session and rebalance timeout in ms, assignment bytes (empty before SyncGroup)."""
+MemberRow = tuple[str, str | None, str, str, int, int, bytes | Mapping[str, Sequence[int]]]
+"""Member id, instance id, client id and host, session and rebalance timeout in ms, and assignment: bytes (empty before SyncGroup), or
+partitions by topic."""
 
 
 class EventMembers(LazySequence[EventMember]):
@@ -141,7 +142,7 @@ class EventMembers(LazySequence[EventMember]):
                 client_host=client_host,
                 session_timeout_ms=session_timeout_ms,
                 rebalance_timeout_ms=rebalance_timeout_ms,
-                assignment=readable_assignment(self.protocol_type, assignment),
+                assignment=readable_assignment(self.protocol_type, assignment) if isinstance(assignment, bytes) else assignment,
             )
             for member_id, instance_id, client_id, client_host, session_timeout_ms, rebalance_timeout_ms, assignment in self.rows
         )
@@ -207,6 +208,8 @@ def _row(protocol_type: str | None, row: MemberRow) -> str:
     instance = "null" if instance_id is None else quoted(instance_id)
     if not assignment:
         assigned = "{}"
+    elif not isinstance(assignment, bytes):
+        assigned = _partitions(assignment)
     else:
         encode = _assignment if len(assignment) <= _CACHED_BYTES_MAX else _assignment.__wrapped__
         assigned = encode(protocol_type, assignment)
@@ -219,4 +222,9 @@ def _row(protocol_type: str | None, row: MemberRow) -> str:
 
 @lru_cache(maxsize=_CACHED_ASSIGNMENTS_MAX)
 def _assignment(protocol_type: str | None, assignment: bytes) -> str:
-    return _dumps(dict(readable_assignment(protocol_type, assignment)))
+    return _partitions(readable_assignment(protocol_type, assignment))
+
+
+def _partitions(assignment: Mapping[str, Sequence[int]]) -> str:
+    topics = [f"{encode_basestring_ascii(topic)}:[{','.join(map(str, numbers))}]" for topic, numbers in assignment.items()]
+    return f"{{{','.join(topics)}}}"

@@ -19,6 +19,10 @@ HEARTBEAT_VERSION = 4
 OFFSET_COMMIT_VERSION = 9
 CONSUMER_HEARTBEAT_VERSION = 1
 CLIENT_ID = b"driver"
+ALTER_CONFIGS_VERSION = 1
+CONFIG_ERROR_AT = 4 + 4 + 1 + 4 + 1
+"""Where the error of its one resource is in the answer: after size, correlation id, tags, throttle time and the number of resources."""
+GROUP_RESOURCE, SET, NOT_ONLY_VALIDATED = 32, b"\0", b"\0"
 REBALANCE_TIMEOUT_MS = 300_000
 
 _SIZE_AND_HEADER = struct.Struct(">ihhih")  # size, API, version, correlation id, size of the client id
@@ -122,6 +126,13 @@ class Beaten(NamedTuple):
     epoch: int
     interval_ms: int
     assigned: frozenset[tuple[bytes, int]] | None
+
+
+def group_config_frame(group: bytes, name: bytes, value: bytes) -> bytes:
+    """IncrementalAlterConfigs that sets one config of a group."""
+    config = b"\2" + compact(name) + SET + compact(value) + _NO_TAGS
+    resource = b"\2" + bytes((GROUP_RESOURCE,)) + compact(group) + config + _NO_TAGS
+    return frame(ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS_VERSION, resource + NOT_ONLY_VALIDATED + _NO_TAGS)
 
 
 def consumer_heartbeat_frame(

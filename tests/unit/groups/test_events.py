@@ -62,6 +62,7 @@ MEMBERS = [
         [(ESCAPED, None, "c", "/h", 1, 2, ASSIGNMENT), ("m", ESCAPED, ESCAPED, ESCAPED, 1, 2, b""), ("n", "i", "c", "h", 1, 2, b"?")],
     ),
     EventMembers("connect", [("m", None, "c", "/h", 1, 2, ASSIGNMENT)]),
+    EventMembers("consumer", [("m", None, "c", "/h", 1, 2, {"flights": [1, 2], ESCAPED: []}), ("n", "i", "c", "h", 1, 2, {})]),
     EventMembers("consumer", [("m", None, "c", "/h", 1, 2, encode_assignment({"t" * 100: list(range(1000))}))]),
 ]
 

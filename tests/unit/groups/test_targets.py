@@ -1,6 +1,7 @@
 """The target assignment of a group: what the assignor is given, and the records of what it gives (Kafka: TargetAssignmentBuilder)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ class Group:
 
     def __init__(self, gives: Mapping[str, Given]) -> None:
         self.assignor = Prepared(gives)
-        topics = ScenarioTopics()
+        topics = self.topics = ScenarioTopics()
         topics.set({"foo": 6, "bar": 6})
         self.ids = {name: topic.topic_id for name, topic in topics.topics.items()}
         self.state = CoordinatorState(GroupSettings(consumer_assignors={"prepared": self.assignor}), topics)
@@ -83,6 +84,11 @@ FIRST, SECOND, THIRD = {"foo": (0, 1), "bar": (0, 1)}, {"foo": (2, 3), "bar": (2
 FRONT, BACK = {"foo": (0, 1, 2), "bar": (0, 1, 2)}, {"foo": (3, 4, 5), "bar": (3, 4, 5)}
 
 
+def listed(given: Given) -> dict[str, list[int]]:
+    """Partitions as the assignor is given them."""
+    return {topic: list(numbers) for topic, numbers in given.items()}
+
+
 @pytest.mark.conformance("TargetAssignmentBuilderTest.testEmpty")
 def test_without_members_there_is_the_epoch_alone() -> None:
     assert Group({}).build() == ({}, [])
@@ -97,8 +103,8 @@ def test_members_whose_target_stays_have_no_record() -> None:
     known = frozenset({"foo", "bar"})
     assert group.assignor.partitions == {"foo": 6, "bar": 6}
     assert group.assignor.asked == {
-        "m1": Subscriber(member_id="m1", topics=known, owned=FRONT),
-        "m2": Subscriber(member_id="m2", topics=known, owned=BACK, rack="r", instance_id="i"),
+        "m1": Subscriber(member_id="m1", topics=known, owned=listed(FRONT)),
+        "m2": Subscriber(member_id="m2", topics=known, owned=listed(BACK), rack="r", instance_id="i"),
     }
 
 
@@ -131,7 +137,7 @@ def test_a_member_that_subscribes_to_something_else_is_asked_for_as_it_is_now() 
     made, recorded = group.build()
     assert recorded == ["m1", "m2", "m3"]
     assert group.assignor.asked["m3"].topics == {"bar"}
-    assert group.assignor.asked["m3"].owned == {"bar": (4, 5), "foo": (4,)}
+    assert group.assignor.asked["m3"].owned == {"bar": [4, 5], "foo": [4]}
     assert made["m3"] == group.by_id({"bar": (4, 5)})
 
 
@@ -163,7 +169,7 @@ def test_a_static_member_with_another_id_brings_the_target_of_the_old_one() -> N
     group.add("new", "foo bar", instance_id="i3")
     targets = {**group.group.durable.targets, "new": group.by_id(THIRD)}
     made, recorded = group.build(targets)
-    assert group.assignor.asked["new"].owned == THIRD
+    assert group.assignor.asked["new"].owned == listed(THIRD)
     assert recorded == ["new"], "which has no target of its own yet"
     assert made["new"] == group.by_id(THIRD)
 
@@ -177,6 +183,76 @@ def test_topics_of_expressions_count_as_subscribed() -> None:
     group.resolved["f.*|b.*"] = ResolvedRegex(frozenset({"foo", "bar", "gone"}), 1, 0)
     group.build()
     assert {member: asked.topics for member, asked in group.assignor.asked.items()} == {"m1": {"bar"}, "m2": {"foo", "bar"}, "m3": set()}
+
+
+def asked_again(group: Group) -> dict[str, Subscriber]:
+    """What the assignor is given in another target, of the members that are not the same objects as before."""
+    before = group.assignor.asked
+    group.build()
+    return {member: asked for member, asked in group.assignor.asked.items() if asked is not before.get(member)}
+
+
+def test_members_that_stay_as_they_are_are_described_once() -> None:
+    group = Group({"m1": FRONT, "m2": BACK})
+    group.add("m1", "foo bar", FRONT)
+    group.add("m2", "foo bar", BACK)
+    group.build()
+    assert asked_again(group) == {}
+    group.members["m1"] = replace(group.members["m1"], member_epoch=EPOCH)
+    assert asked_again(group) == {}, "its epoch is nothing to the assignor"
+
+
+CHANGES: dict[str, tuple[dict[str, Any], Subscriber]] = {
+    "topics": ({"topics": frozenset({"foo"})}, Subscriber(member_id="m1", topics=frozenset({"foo"}), owned=listed(FRONT))),
+    "rack": ({"rack_id": "r"}, Subscriber(member_id="m1", topics=frozenset({"foo", "bar"}), owned=listed(FRONT), rack="r")),
+    "instance": ({"instance_id": "i"}, Subscriber(member_id="m1", topics=frozenset({"foo", "bar"}), owned=listed(FRONT), instance_id="i")),
+    "regex": ({"regex": "b.*", "topics": frozenset()}, Subscriber(member_id="m1", topics=frozenset({"bar"}), owned=listed(FRONT))),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_member_that_changes_is_described_anew(change: str) -> None:
+    values, described = CHANGES[change]
+    group = Group({"m1": FRONT, "m2": BACK})
+    group.resolved["b.*"] = ResolvedRegex(frozenset({"bar"}), 1, 0)
+    group.add("m1", "foo bar", FRONT)
+    group.add("m2", "foo bar", BACK)
+    group.build()
+    group.members["m1"] = replace(group.members["m1"], **values)
+    group.assignor.gives = {"m1": {}, "m2": {"foo": tuple(range(6)), "bar": tuple(range(6))}}
+    assert asked_again(group) == {"m1": described}
+
+
+def test_a_member_with_another_target_is_described_anew() -> None:
+    group = Group({"m1": FRONT, "m2": BACK})
+    group.add("m1", "foo bar", FRONT)
+    group.add("m2", "foo bar", BACK)
+    group.build()
+    group.group.durable.targets["m1"] = group.by_id(FIRST)
+    assert {member: asked.owned for member, asked in asked_again(group).items()} == {"m1": listed(FIRST)}
+
+
+def test_changed_topics_and_expressions_count_in_the_next_target() -> None:
+    group = Group({"m1": {"foo": tuple(range(6))}, "m2": {"bar": tuple(range(6))}})
+    group.add("m1", "", {"foo": tuple(range(6)), "bar": tuple(range(6))}, regex="f.*")
+    group.add("m2", "bar zar", {})
+    group.resolved["f.*"] = ResolvedRegex(frozenset({"foo"}), 1, 0)
+    group.build()
+    group.resolved = {"f.*": ResolvedRegex(frozenset({"foo", "fee"}), 2, 0)}
+    group.topics.set({"foo": 6, "fee": 2, "zar": 1})
+    group.assignor.gives = {"m1": {"foo": tuple(range(6)), "fee": (0, 1)}, "m2": {"zar": (0,)}}
+    made, _ = group.build()
+    assert group.assignor.partitions == {"foo": 6, "fee": 2, "zar": 1}
+    assert {member: asked.topics for member, asked in group.assignor.asked.items()} == {"m1": {"foo", "fee"}, "m2": {"zar"}}
+    assert group.assignor.asked["m1"].owned == {"foo": list(range(6))}, "the topic bar is gone"
+    assert made["m2"] == {group.topics.topics["zar"].topic_id: {0}}
+
+
+def test_a_target_of_a_topic_that_is_gone_is_recorded_without_it() -> None:
+    group = Group({"m1": {"foo": tuple(range(6))}})
+    group.add("m1", "foo", {"foo": tuple(range(6)), "bar": (0,)})
+    group.topics.set({"foo": 6})
+    assert group.build() == ({"m1": group.by_id({"foo": tuple(range(6))})}, ["m1"])
 
 
 @pytest.mark.conformance("GroupMetadataManagerTest.testPartitionAssignorExceptionOnRegularHeartbeat")

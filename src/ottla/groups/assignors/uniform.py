@@ -38,25 +38,24 @@ def _by_quotas(members: Sequence[Subscriber], partitions: Mapping[str, int]) -> 
     """Each member gets the same number of partitions, the first ones that may one more."""
     least, extras = divmod(sum(partitions.values()), len(members))
     is_owned = {topic: bytearray(count) for topic, count in partitions.items()}
-    for member in members:
-        for topic, numbers in member.owned.items():
-            flags = is_owned.get(topic, bytearray())
-            for number in numbers:
-                if number < len(flags):
-                    flags[number] = True
-    unassigned = [(topic, number) for topic, flags in is_owned.items() for number, flag in enumerate(flags) if not flag]
-    assignment: Assignment = {member.member_id: {} for member in members}
+    assignment: Assignment = {}
+    too_many: list[tuple[str, int]] = []
     waiting: list[tuple[str, int]] = []
     for index, member in enumerate(members):
         has_extra = extras > 0
         quota = least + has_extra
-        kept = assignment[member.member_id]
+        kept = assignment[member.member_id] = {}
         for topic, numbers in member.owned.items():
-            if topic not in partitions:
+            flags = is_owned.get(topic)
+            if flags is None:
                 continue
-            exist = [number for number in sorted(numbers) if number < partitions[topic]]
+            exist = sorted(numbers)
+            if exist and exist[-1] >= len(flags):
+                exist = [number for number in exist if number < len(flags)]
+            for number in exist:
+                flags[number] = True
             if len(exist) > quota:
-                unassigned += [(topic, number) for number in exist[quota:]]
+                too_many += [(topic, number) for number in exist[quota:]]
                 exist = exist[:quota]
             if exist:
                 kept[topic] = exist
@@ -68,6 +67,8 @@ def _by_quotas(members: Sequence[Subscriber], partitions: Mapping[str, int]) -> 
         if quota > 0:
             waiting.append((member.member_id, quota))
         extras -= has_extra
+    unassigned = [(topic, number) for topic, flags in is_owned.items() for number, flag in enumerate(flags) if not flag]
+    unassigned += too_many
     at = 0
     for member_id, quota in waiting:
         of_member = assignment[member_id]
@@ -89,9 +90,11 @@ class _Filling:
         self.subscribers: dict[str, list[int]] = {topic: [] for topic in partitions}
         self.loads = [0] * len(members)
         self.owners = {topic: [NOBODY] * count for topic, count in partitions.items()}
+        subscribe = {topic: subscribers.append for topic, subscribers in self.subscribers.items()}
         for at, member in enumerate(members):
-            for topic in member.topics & partitions.keys():
-                self.subscribers[topic].append(at)
+            for topic in member.topics:
+                if topic in subscribe:
+                    subscribe[topic](at)
             for topic, numbers in member.owned.items():
                 owners = self.owners[topic] if topic in member.topics and topic in partitions else []
                 for number in numbers:
@@ -112,15 +115,22 @@ class _Filling:
         assignment: list[dict[str, list[int]]] = [{} for _ in self.members]
         for topic, owners in self.owners.items():
             for number, at in enumerate(owners):
-                assignment[at].setdefault(topic, []).append(number)
+                of_member = assignment[at]
+                if topic in of_member:
+                    of_member[topic].append(number)
+                else:
+                    of_member[topic] = [number]
         return {member.member_id: assignment[at] for at, member in enumerate(self.members)}
 
     def _by_load(self, topic: str) -> list[int]:
-        return sorted(self.subscribers[topic], key=lambda at: (self.loads[at], at))
+        # They are in order already, which sorting keeps among equals.
+        return sorted(self.subscribers[topic], key=self.loads.__getitem__)
 
     def _fill(self, topic: str) -> None:
         """Like water: the least loaded subscribers take turns, joined by others as their level rises."""
         owners = self.owners[topic]
+        if NOBODY not in owners:
+            return
         takers = self._takers(self._by_load(topic))
         for number, owner in enumerate(owners):
             if owner == NOBODY:
@@ -137,6 +147,8 @@ class _Filling:
                     return
                 if self._even_out(topic) or last is None:
                     last = topic
+                    if max(self.loads) - min(self.loads) <= 1:
+                        return
 
     def _even_out(self, topic: str) -> int:
         """Move partitions of a topic from the most to the least loaded of its subscribers; returns how many."""

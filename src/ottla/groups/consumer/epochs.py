@@ -6,7 +6,6 @@ Several increases within the assignment interval have one target, of the newest 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ottla.groups.assignors import Subscriber
 from ottla.groups.assignors._checks import AssignorError, coordinator_assignment
 from ottla.groups.consumer.group import ConsumerGroup
 from ottla.groups.consumer.group_state import EPOCH, PARTITION_METADATA, TARGET, TARGET_EPOCH, ResolvedRegex, SubscriptionCounts
@@ -128,37 +127,23 @@ def assign_targets(
     try:
         if assignor is None:
             raise AssignorError(f"the assignor {name} is not among group.consumer.assignors")
-        subscribers = []
-        counts: dict[str, tuple[bytes, int]] = {}
-        topics_of: dict[tuple[frozenset[str], str], frozenset[str]] = {}
-        for member in members.values():
-            key = member.topics, member.regex
-            subscribed = topics_of.get(key)
-            if subscribed is None:
-                names = member.topics | resolved[member.regex].topics if member.regex in resolved else member.topics
-                subscribed = topics_of[key] = frozenset(topic for topic in names if topic in topics.topics)
-                for topic in subscribed:
-                    counts[topic] = topics.topics[topic].topic_id, len(topics.topics[topic].leaders)
-            owned = {
-                known.name: tuple(sorted(numbers))
-                for topic_id, numbers in targets.get(member.member_id, {}).items()
-                if (known := topics.topics_by_id.get(topic_id)) is not None
-            }
-            subscribers.append(
-                Subscriber(member_id=member.member_id, topics=subscribed, instance_id=member.instance_id, owned=owned, rack=member.rack_id)
-            )
-        # In Kafka's order of ids, whose halves are signed.
-        ordered = sorted(counts, key=lambda topic: _id_order(counts[topic][0]))
-        assignment = coordinator_assignment(assignor, subscribers, {topic: counts[topic][1] for topic in ordered})
+        known = group.subscribers.of(members, targets, resolved, topics)
+        subscribers = [each.subscriber for each in known.values()]
+        assignment = coordinator_assignment(assignor, subscribers, group.subscribers.partitions(topics))
     except AssignorError as error:
         context.log(f"[GroupId {group.group_id}] Failed to compute a new target assignment for epoch {epoch}: {error}")
         raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR, None) from error
     made: dict[str, Partitions] = {}
-    for member_id in members:
-        target = {counts[topic][0]: frozenset(numbers) for topic, numbers in assignment[member_id].items() if numbers}
+    stored = group.durable.targets
+    for member_id, (_, _, before, subscriber) in known.items():
+        given = assignment[member_id]
+        # A static member with a new id has no target of its own yet; a topic of the target may be gone.
+        if before is not None and before is stored.get(member_id) and given == subscriber.owned and len(given) == len(before):
+            made[member_id] = before
+            continue
+        target = {topics.topics[topic].topic_id: frozenset(numbers) for topic, numbers in given.items() if numbers}
         made[member_id] = target
-        # A static member with a new id has no target of its own yet.
-        if group.durable.targets.get(member_id) != target:
+        if stored.get(member_id) != target:
             context.records.append(group.record(TARGET, member_id, target_value(target)))
     value = TargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp_ms=context.now_ms)
     context.records.append(group.record(TARGET_EPOCH, "", value))
@@ -172,13 +157,9 @@ def assign_targets(
             state_from="Assigning",
             state_to="Reconciling",
             protocol=name,
-            members=tuple(group.event_member(member, assignment[member_id]) for member_id, member in members.items()),
+            members=group.event_members(members, assignment),
             group_type=group.group_type,
         )
     )
     group.protocol = name
     return made
-
-
-def _id_order(topic_id: bytes) -> tuple[int, int]:
-    return int.from_bytes(topic_id[:8], signed=True), int.from_bytes(topic_id[8:], signed=True)

@@ -11,7 +11,8 @@ from ottla.coordinator.timers import Timer, Timers
 from ottla.groups.commands import OffsetCommit, OffsetFetch, OffsetsToCommit, TxnOffsetCommit
 from ottla.groups.consumer.group_state import CURRENT, EPOCH, MEMBER, PARTITION_METADATA, REGEX, TARGET, TARGET_EPOCH, ConsumerGroupState
 from ottla.groups.consumer.member import NO_EPOCH, Assigned, ConsumerMember, Partitions, ReconciliationState
-from ottla.groups.events import EventMember, TriggerCode
+from ottla.groups.consumer.subscribers import Subscribers
+from ottla.groups.events import EventMember, EventMembers, TriggerCode
 from ottla.groups.group import CommandContext, CoordinatorState, Group
 from ottla.groups.log.committed_offsets import TopicOffsets
 from ottla.groups.log.records import ConsumerGroupRecord
@@ -60,7 +61,17 @@ class ConsumerTimers:
 class ConsumerGroup(Group):
     """One consumer group."""
 
-    __slots__ = ("durable", "members_timers", "resolution", "resolution_timer", "resolved_version", "seen_epoch", "seen_version", "topics")
+    __slots__ = (
+        "durable",
+        "members_timers",
+        "resolution",
+        "resolution_timer",
+        "resolved_version",
+        "seen_epoch",
+        "seen_version",
+        "subscribers",
+        "topics",
+    )
 
     def __init__(self, group_id: str, state: CoordinatorState, *, now_ms: int) -> None:
         super().__init__(group_id, now_ms=now_ms)
@@ -69,6 +80,7 @@ class ConsumerGroup(Group):
         self.durable = ConsumerGroupState()
         self.generation = self.durable.epoch
         self.members_timers: dict[str, ConsumerTimers] = {}
+        self.subscribers = Subscribers()
         self.resolution: Any = None
         """The lookup of topics of regular expressions that is under way."""
         self.resolution_timer = Timer(RESOLUTION, group_id)
@@ -336,6 +348,23 @@ class ConsumerGroup(Group):
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             assignment=assignment,
         )
+
+    def event_members(self, members: Mapping[str, ConsumerMember], assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> EventMembers:
+        """Members, as `event_member` makes them, when somebody reads them."""
+        timers = self.members_timers
+        rows = [
+            (
+                member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                timers[member_id].session_timeout_ms if member_id in timers else 0,
+                member.rebalance_timeout_ms,
+                assignment[member_id],
+            )
+            for member_id, member in members.items()
+        ]
+        return EventMembers(self.protocol_type, rows)
 
     def snapshot(self, *, metadata: GroupMetadataValue | None, offsets: OffsetsByTopic) -> GroupSnapshot:
         durable = self.durable
