@@ -409,6 +409,8 @@ def test_no_batch_overtakes_one_that_did_not_begin_its_transaction(attributes: i
     assert refused.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert "3 (incoming seq. number), 0 (earliest seen sequence)" in refused.message
     assert states.check(header(0, attributes=attributes)) is None
+    states.note(header(0))
+    assert isinstance(states.check(header(3, attributes=attributes)), SequenceRefused), "a batch outside transactions begins none"
     states.forget_unverified(11, 1, is_bumped=True)
     assert states.check(header(3, attributes=attributes)) is None
 

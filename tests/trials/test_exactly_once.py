@@ -29,7 +29,7 @@ def test_copies_that_are_right() -> None:
 def test_inputs_that_are_lost_copied_twice_invented_or_out_of_order() -> None:
     assert wrong_copies(INPUT, COPIES[:2]) == ["input (1, 0) is there 0 times"]
     again = COPIES[1]._replace(offset=5)
-    assert wrong_copies(INPUT, [*COPIES, again]) == ["input (0, 1) is there 2 times"]
+    assert wrong_copies(INPUT, [*COPIES, again]) == ["input (0, 1) is there 2 times x/1 x/1"]
     assert len(wrong_copies(INPUT, [*COPIES[:2], COPIES[2]._replace(value="?")])) == 1
     back = [Output(0, 0, (0, 1), "b", "x/1"), Output(0, 1, (0, 0), "a", "x/2"), COPIES[2]]
     assert wrong_copies(INPUT, back) == [f"{back[1]} came after the copy of offset 1"]

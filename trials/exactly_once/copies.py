@@ -1,6 +1,6 @@
 """What must hold of copies within transactions: each input once, transactions whole, nothing of aborted ones, offsets with their output."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -54,8 +54,14 @@ def is_in_transaction(journal: Path) -> bool:
 
 def wrong_copies(acknowledged: Mapping[Place, str], outputs: Sequence[Output]) -> list[str]:
     """Inputs that are not there exactly once, copies of nothing, and copies that came before an earlier one of their input partition."""
-    counts = Counter(output.source for output in outputs)
-    wrong = [f"input {place} is there {counts[place]} times" for place in acknowledged if counts[place] != 1]
+    by: dict[Place, list[str]] = defaultdict(list)
+    for output in outputs:
+        by[output.source].append(output.transaction)
+    wrong = [
+        f"input {place} is there {len(by[place])} times{''.join(f' {name}' for name in by[place])}"
+        for place in acknowledged
+        if len(by[place]) != 1
+    ]
     wrong += [f"{output} is no copy" for output in outputs if acknowledged.get(output.source) != output.value]
     last: dict[tuple[int, int], int] = {}
     for output in sorted(outputs):

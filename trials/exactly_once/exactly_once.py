@@ -76,6 +76,7 @@ SHORT_FREEZE_S: Final = (0.3, SESSION_MS / 1000)
 LONG_FREEZE_S: Final = (SESSION_MS / 1000 + 1, max(TRANSACTION_MS.values()) / 1000 + 2)
 """Beyond the session, and mostly beyond the transaction of a copier that has an id for its partition."""
 DRAIN_S_MAX: Final = 120
+STOP_S_MAX: Final = 20
 STILL_S_MAX: Final = 25
 """When nothing was copied for so long, nothing will be."""
 PAUSE_S: Final = 0.05
@@ -169,8 +170,9 @@ class Copiers:
         for copier in self.running:
             with contextlib.suppress(AssertionError, ProcessLookupError):
                 copier.program.send_signal("TERM")
+        deadline = time.monotonic() + STOP_S_MAX
         for copier in self.running:
-            copier.program.stop(seconds_max=20)
+            copier.program.stop(seconds_max=max(1.0, deadline - time.monotonic()))
         self.running.clear()
 
     def _take(self, *, is_open: bool = False) -> Copier | None:

@@ -247,9 +247,10 @@ class ProducerStates:
         entry.last_timestamp_ms = header.max_timestamp_ms
         if header.is_control:
             return
-        self._unverified.pop(header.producer_id, None)
-        if header.is_transactional and entry.transaction_first_offset < 0:
-            entry.transaction_first_offset = self._open[header.producer_id] = header.base_offset
+        if header.is_transactional:
+            self._unverified.pop(header.producer_id, None)
+            if entry.transaction_first_offset < 0:
+                entry.transaction_first_offset = self._open[header.producer_id] = header.base_offset
         if len(entry.batches) == REMEMBERED_BATCHES_MAX:
             del entry.batches[0]
         delta = header.last_offset_delta
