@@ -5,7 +5,6 @@ from pathlib import Path
 from trials.exactly_once.copies import (
     Outcomes,
     Output,
-    is_in_transaction,
     read_journals,
     read_output,
     wrong_copies,
@@ -51,9 +50,5 @@ def test_journals(tmp_path: Path) -> None:
     journal = tmp_path / "3-confluent" / "journal"
     journal.parent.mkdir()
     journal.write_text("begun 1\ncommitted 1\nbegun 2\n! KafkaError('x')\naborted 2\nbegun 3\ncommi")
-    assert is_in_transaction(journal)
     outcomes = read_journals([journal, tmp_path / "never"])
     assert outcomes == Outcomes({"3-confluent/1"}, {"3-confluent/2"}, ["3-confluent: KafkaError('x')"])
-    journal.write_text("begun 1\ncommitted 1\n")
-    assert not is_in_transaction(journal)
-    assert not is_in_transaction(tmp_path / "never")

@@ -1,14 +1,13 @@
 """One copier of the trial as a process: reads a batch, writes it to the output and commits its offsets, all in one transaction.
 
 It does what a careful user does with each library: a transaction that fails is aborted, and the batch is read again from the committed
-offsets; a producer that was fenced ends its process; offsets go with the generation in which their records were read, not with the one that
-a library has joined meanwhile. It ends in order on SIGTERM.
+offsets; a producer that was fenced ends its process. It ends in order on SIGTERM.
 `python -m trials.exactly_once.copier LIBRARY SERVERS GROUP INPUT OUTPUT PARTITIONS ID PARTITION SEED JOURNAL`
 """
 
 import asyncio
+import contextlib
 import os
-import pickle
 import random
 import sys
 import time
@@ -19,15 +18,12 @@ from trials.chaos.worker import Stop
 
 POLL_S = 0.2
 BATCH_MAX = 40
-SESSION_MS = 2_000
-TRANSACTION_MS = {True: 4_000, False: 8_000}
-"""By whether the copier has an id for its partition. Members of the group are removed from it long before their transactions time out:
-what they commit then is for generations to refuse.
-"""
+SESSION_MS = 4_000
+TRANSACTION_MS = 5_000
 CALL_S = 20
 ABORTED_ON_PURPOSE = 0.15
-LINGER_S_MAX = 0.2
-"""How long a transaction is kept open at most in its middle, and again before it ends, so that faults meet it in every state."""
+LINGER_S_MAX = 0.15
+"""How long a transaction is kept open at most before it ends, so that faults meet it in every state."""
 
 
 class Job(NamedTuple):
@@ -98,19 +94,10 @@ class Outputs:
             for copy in copies
         ]
 
-    def pause_s(self) -> float:
-        """How long to wait with the transaction open."""
-        return self._rng.random() * LINGER_S_MAX
-
     def commits(self) -> bool:
         """Wait a little with the transaction open. Whether it is to be committed."""
-        time.sleep(self.pause_s())
+        time.sleep(self._rng.random() * LINGER_S_MAX)
         return self._rng.random() >= ABORTED_ON_PURPOSE
-
-
-def halves(values: list[tuple[int, bytes]]) -> tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]]:
-    """What is sent before and after the pause in the middle: one that is frozen there sends the rest when it is fenced already."""
-    return values[: (len(values) + 1) // 2], values[(len(values) + 1) // 2 :]
 
 
 def ends(copies: Iterable[Copy]) -> dict[int, int]:
@@ -138,8 +125,7 @@ def confluent(job: Job, journal: Journal, stop: Stop) -> None:
             "fetch.wait.max.ms": 100,
         }
     )
-    timeout_ms = TRANSACTION_MS[bool(job.partition)]
-    producer = Producer({**base, "transactional.id": job.transactional_id, "transaction.timeout.ms": timeout_ms, "linger.ms": 5})
+    producer = Producer({**base, "transactional.id": job.transactional_id, "transaction.timeout.ms": TRANSACTION_MS, "linger.ms": 5})
 
     def patiently(call: Callable[..., object], *arguments: object) -> None:
         """Again while the library says that this is what to do."""
@@ -174,25 +160,17 @@ def confluent(job: Job, journal: Journal, stop: Stop) -> None:
     else:
         consumer.subscribe([job.input])
     while not stop.is_set:
-        metadata = consumer.consumer_group_metadata()
         messages = [message for message in consumer.consume(BATCH_MAX, POLL_S) if message.error() is None]
-        if pickle.dumps(metadata) != pickle.dumps(consumer.consumer_group_metadata()):
-            if messages:
-                rewind()  # of which generation the records are cannot be known
-            continue
         copies = [Copy(int(each.partition() or 0), int(each.offset() or 0), (each.value() or b"").decode()) for each in messages]
         if not copies:
             continue
         try:
             journal.begun()
             producer.begin_transaction()
-            first, rest = halves(outputs.of(copies))
-            for partition, value in first:
-                producer.produce(job.output, value, partition=partition)
-            time.sleep(outputs.pause_s())
-            for partition, value in rest:
+            for partition, value in outputs.of(copies):
                 producer.produce(job.output, value, partition=partition)
             offsets = [TopicPartition(job.input, partition, offset) for partition, offset in ends(copies).items()]
+            metadata = consumer.consumer_group_metadata()
             patiently(producer.send_offsets_to_transaction, offsets, metadata, CALL_S)
             if outputs.commits():
                 patiently(producer.commit_transaction, CALL_S)
@@ -228,9 +206,8 @@ def kafka_python(job: Job, journal: Journal, stop: Stop) -> None:
         fetch_max_wait_ms=100,
         max_poll_records=BATCH_MAX,
     )
-    timeout_ms = TRANSACTION_MS[bool(job.partition)]
     producer = KafkaProducer(
-        bootstrap_servers=servers, transactional_id=job.transactional_id, transaction_timeout_ms=timeout_ms, linger_ms=5
+        bootstrap_servers=servers, transactional_id=job.transactional_id, transaction_timeout_ms=TRANSACTION_MS, linger_ms=5
     )
     outputs = Outputs(job, journal)
     producer.init_transactions()
@@ -247,26 +224,18 @@ def kafka_python(job: Job, journal: Journal, stop: Stop) -> None:
     else:
         consumer.subscribe([job.input])
     while not stop.is_set:
-        metadata = consumer.group_metadata()
         found = consumer.poll(timeout_ms=int(POLL_S * 1000))
-        if metadata != consumer.group_metadata():
-            if found:
-                rewind()
-            continue
         copies = [Copy(each.partition, each.offset, each.value.decode()) for records in found.values() for each in records]
         if not copies:
             continue
         try:
             journal.begun()
             producer.begin_transaction()
-            first, rest = halves(outputs.of(copies))
-            sent = [producer.send(job.output, value, partition=partition) for partition, value in first]
-            time.sleep(outputs.pause_s())
-            sent += [producer.send(job.output, value, partition=partition) for partition, value in rest]
+            sent = [producer.send(job.output, value, partition=partition) for partition, value in outputs.of(copies)]
             offsets = {
                 TopicPartition(job.input, partition): OffsetAndMetadata(offset, "", -1) for partition, offset in ends(copies).items()
             }
-            producer.send_offsets_to_transaction(offsets, metadata)
+            producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
             for each in sent:
                 each.get(timeout=CALL_S)
             if outputs.commits():
@@ -280,6 +249,21 @@ def kafka_python(job: Job, journal: Journal, stop: Stop) -> None:
         rewind()
     consumer.close()
     producer.close()
+
+
+def stable_offset(job: Job) -> int:
+    """What is committed of the copier's partition, when nothing is pending."""
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    asking = Consumer({"bootstrap.servers": job.servers, "group.id": job.group, "isolation.level": "read_committed", "log_level": 0})
+    try:
+        while True:
+            with contextlib.suppress(KafkaException):
+                (found,) = asking.committed([TopicPartition(job.input, int(job.partition))], CALL_S)
+                if found.error is None:
+                    return max(found.offset, 0)
+    finally:
+        asking.close()
 
 
 def aiokafka(job: Job, journal: Journal, stop: Stop) -> None:
@@ -300,7 +284,7 @@ async def _aiokafka(job: Job, journal: Journal, stop: Stop) -> None:
         fetch_max_wait_ms=100,
     )
     producer = AIOKafkaProducer(
-        bootstrap_servers=job.servers, transactional_id=job.transactional_id, transaction_timeout_ms=TRANSACTION_MS[True], linger_ms=5
+        bootstrap_servers=job.servers, transactional_id=job.transactional_id, transaction_timeout_ms=TRANSACTION_MS, linger_ms=5
     )
     outputs = Outputs(job, journal)
     await producer.start()
@@ -309,7 +293,8 @@ async def _aiokafka(job: Job, journal: Journal, stop: Stop) -> None:
     consumer.assign([partition])
 
     async def rewind() -> None:
-        consumer.seek(partition, await consumer.committed(partition) or 0)
+        # Its own `committed` looks at no error but those of partitions: of a coordinator that has moved, it makes a group without offsets.
+        consumer.seek(partition, await asyncio.to_thread(stable_offset, job))
 
     await rewind()
     while not stop.is_set:
@@ -320,10 +305,7 @@ async def _aiokafka(job: Job, journal: Journal, stop: Stop) -> None:
         try:
             journal.begun()
             await producer.begin_transaction()
-            first, rest = halves(outputs.of(copies))
-            sent = [await producer.send(job.output, value, partition=partition) for partition, value in first]
-            await asyncio.sleep(outputs.pause_s())
-            sent += [await producer.send(job.output, value, partition=partition) for partition, value in rest]
+            sent = [await producer.send(job.output, value, partition=partition) for partition, value in outputs.of(copies)]
             await producer.send_offsets_to_transaction({partition: ends(copies)[partition.partition]}, job.group)
             await asyncio.gather(*sent)
             if outputs.commits():

@@ -46,12 +46,6 @@ def read_journals(paths: Iterable[Path]) -> Outcomes:
     return outcomes
 
 
-def is_in_transaction(journal: Path) -> bool:
-    """Whether a copier has a transaction open, as far as its journal tells."""
-    text = journal.read_text() if journal.exists() else ""
-    return text.rpartition("\n")[0].rpartition("\n")[2].startswith("begun ")
-
-
 def wrong_copies(acknowledged: Mapping[Place, str], outputs: Sequence[Output]) -> list[str]:
     """Inputs that are not there exactly once, copies of nothing, and copies that came before an earlier one of their input partition."""
     by: dict[Place, list[str]] = defaultdict(list)

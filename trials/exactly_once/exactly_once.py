@@ -31,7 +31,6 @@ from tests.support.reference.apache_kafka import ApacheKafka
 from trials.exactly_once.copier import LIBRARIES, SESSION_MS, TRANSACTION_MS, WITH_GENERATION, Job
 from trials.exactly_once.copies import (
     Output,
-    is_in_transaction,
     read_journals,
     read_output,
     wrong_copies,
@@ -72,13 +71,9 @@ ACT_EVERY_S: Final = (0.5, 2.5)
 MOVE_EVERY_S: Final = (1.0, 4.0)
 BROKER_EVERY_S: Final = (12.0, 30.0)
 BROKER_FREEZE_S: Final = (1.0, 7.0)
-SHORT_FREEZE_S: Final = (0.3, SESSION_MS / 1000)
-LONG_FREEZE_S: Final = (SESSION_MS / 1000 + 1, max(TRANSACTION_MS.values()) / 1000 + 2)
-"""Beyond the session, and mostly beyond the transaction of a copier that has an id for its partition."""
+FREEZE_S: Final = (0.3, max(SESSION_MS, TRANSACTION_MS) / 1000 + 3)
 DRAIN_S_MAX: Final = 120
 STOP_S_MAX: Final = 20
-STILL_S_MAX: Final = 25
-"""When nothing was copied for so long, nothing will be."""
 PAUSE_S: Final = 0.05
 
 
@@ -152,11 +147,10 @@ class Copiers:
             copier.program.send_signal("TERM")
 
     def freeze(self) -> None:
-        """Stop one with its transaction open, where one is: it comes back as a zombie, for another takes its place."""
-        if (copier := self._take(is_open=True) or self._take()) is not None:
+        """Stop one with its transaction open: it comes back as a zombie, for another takes its place."""
+        if (copier := self._take()) is not None:
             copier.program.freeze()
-            seconds = self._rng.uniform(*self._rng.choice((SHORT_FREEZE_S, LONG_FREEZE_S, LONG_FREEZE_S)))
-            self._frozen[copier] = time.monotonic() + seconds
+            self._frozen[copier] = time.monotonic() + self._rng.uniform(*FREEZE_S)
 
     def thaw(self, now_s: float) -> None:
         """Let those go on whose time is over."""
@@ -175,10 +169,8 @@ class Copiers:
             copier.program.stop(seconds_max=max(1.0, deadline - time.monotonic()))
         self.running.clear()
 
-    def _take(self, *, is_open: bool = False) -> Copier | None:
+    def _take(self) -> Copier | None:
         awake = [copier for copier in self.running if copier not in self._frozen and copier.program.is_running]
-        if is_open:
-            awake = [copier for copier in awake if is_in_transaction(copier.journal)]
         return self._rng.choice(awake) if awake else None
 
     def _forget(self, copier: Copier) -> None:
@@ -303,21 +295,17 @@ class Trouble:
 
     def _act(self) -> None:
         self.actions.do_one(
-            kill=(self.copiers.kill, 3), freeze=(self.copiers.freeze, 6), rival=(self.copiers.rival, 2), leave=(self.copiers.leave, 1)
+            kill=(self.copiers.kill, 3), freeze=(self.copiers.freeze, 3), rival=(self.copiers.rival, 2), leave=(self.copiers.leave, 1)
         )
 
     def _settle(self, ends: dict[int, int]) -> None:
-        since, before = time.monotonic(), None
-        while (now := [committed(self._servers, group) for group in (BY_GROUP, BY_ID)]) != [ends, ends]:
-            if now != before:
-                since, before = time.monotonic(), now
-            elif time.monotonic() - since > STILL_S_MAX:
-                return
+        deadline = time.monotonic() + DRAIN_S_MAX
+        while time.monotonic() < deadline and any(committed(self._servers, group) != ends for group in (BY_GROUP, BY_ID)):
             self.copiers.keep_up()
             time.sleep(0.5)
 
     def _wrong(self, group: str, ends: dict[int, int]) -> list[str]:
-        deadline = time.monotonic() + STILL_S_MAX
+        deadline = time.monotonic() + DRAIN_S_MAX
         while not self.reader.sample(group) and time.monotonic() < deadline:
             time.sleep(0.5)
         everything = read_all(self._servers, group, "read_uncommitted")
