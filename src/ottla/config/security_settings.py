@@ -57,7 +57,8 @@ _OF_LISTENERS: Final = (
     _list("sasl.enabled.mechanisms", "GSSAPI", f"The mechanisms of SASL listeners: {', '.join(SERVED_MECHANISMS)}; GSSAPI is not served."),
     _password(
         "sasl.jaas.config",
-        'The users of PLAIN: only as listener.name.<listener>.plain.sasl.jaas.config, with options user_<name>="<password>".',
+        'The users of PLAIN: only as listener.name.<listener>.plain.sasl.jaas.config, with options user_<name>="<password>";'
+        " and for OAUTHBEARER, whom to trust when keys are read over https, with options ssl.truststore.*.",
     ),
     Setting(
         name=_HANDLER,

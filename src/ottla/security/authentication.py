@@ -4,10 +4,10 @@
 |---|---|---|
 | INITIAL: nothing yet, or only ApiVersions that failed | ApiVersions, SaslHandshake | closed |
 | HANDSHAKE: ApiVersions was answered | SaslHandshake | closed, for a second ApiVersions too |
-| EXCHANGE: after SaslHandshake v1 | SaslAuthenticate | closed |
+| EXCHANGE: after SaslHandshake v1 | SaslAuthenticate | ILLEGAL_SASL_STATE, then FAILED |
 | TOKENS: after SaslHandshake v0 | frames that are a token each, without a header | closed without an answer |
 | COMPLETE | every API; SaslHandshake: a re-authentication (KIP-368), or ILLEGAL_SASL_STATE | closed when the session has ended |
-| REAUTHENTICATION: after its SaslHandshake | SaslAuthenticate | closed |
+| REAUTHENTICATION: after its SaslHandshake | SaslAuthenticate | ILLEGAL_SASL_STATE, then FAILED |
 | FAILED | nothing: the answer is held back, then the connection is closed (KIP-306) | not read |
 
 Sources: SaslServerAuthenticator; KIP-43, KIP-152, KIP-368, KIP-511.
@@ -46,6 +46,9 @@ _KEYS: Final = {
     State.REAUTHENTICATION: frozenset({ApiKey.SASL_AUTHENTICATE}),
     State.FAILED: frozenset[ApiKey](),
 }
+
+EXCHANGES: Final = frozenset({State.EXCHANGE, State.REAUTHENTICATION})
+"""A request that is not part of the exchange is answered here; in other states its connection is closed."""
 
 
 class Mechanism(NamedTuple):
@@ -90,6 +93,12 @@ class Authentication:
         if key in _KEYS[self.state]:
             return None
         return f"API {key} in the state {self.state.value} of authentication"
+
+    def interrupt(self, key: ApiKey) -> str:
+        """A request of another API in the middle of an exchange ends it; returns the text of its answer, ILLEGAL_SASL_STATE."""
+        text = f"Unexpected Kafka request of type {key.name} during SASL authentication."
+        self._failed(text, ErrorCode.ILLEGAL_SASL_STATE)
+        return text
 
     def versions_answered(self) -> None:
         """ApiVersions was answered without an error."""

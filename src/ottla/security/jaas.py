@@ -9,8 +9,11 @@ _OPTION: Final = re.compile(r"""\s*([^\s="';]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((
 _SHADED: Final = "kafkashaded."  # how one vendor's Spark names the classes that it carries with it
 PLAIN_MODULES: Final = ("PlainLoginModule", "org.apache.kafka.common.security.plain.PlainLoginModule")
 SCRAM_MODULES: Final = ("ScramLoginModule", "org.apache.kafka.common.security.scram.ScramLoginModule")
+TRUST_OPTIONS: Final = tuple(f"ssl.truststore.{name}" for name in ("type", "location", "password", "certificates"))
 OAUTH_MODULES: Final = ("OAuthBearerLoginModule", "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule")
 _USER: Final = "user_"
+_ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+"""As Java's StreamTokenizer reads them in quotes, where a line may not end; other letters stand for themselves."""
 
 
 def module_options(text: str, modules: Collection[str], form: str) -> dict[str, str]:
@@ -24,10 +27,14 @@ def module_options(text: str, modules: Collection[str], form: str) -> dict[str, 
     while option := _OPTION.match(rest, at):
         at = option.end()
         quoted = option[2] if option[2] is not None else option[3]
-        options[option[1]] = option[4] if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
+        options[option[1]] = option[4] if quoted is None else re.sub(r"\\(.)", _unescaped, quoted, flags=re.DOTALL)
     if rest[at:].strip():
         raise ValueError(form)
     return options
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return _ESCAPES.get(found[1], found[1])
 
 
 def plain_users(text: str) -> dict[str, str]:
@@ -41,3 +48,12 @@ def plain_users(text: str) -> dict[str, str]:
     if unknown:
         raise ValueError(f"{form} It has the option {unknown[0]}")
     return {name.removeprefix(_USER): password for name, password in options.items() if name.startswith(_USER)}
+
+
+def issuer_options(text: str) -> dict[str, str]:
+    """The options of OAUTHBEARER on a broker: `ssl.truststore.*`, for the keys of the issuer (JaasOptionsUtils). Raises ValueError."""
+    options = module_options(text, OAUTH_MODULES, f'it must read: {OAUTH_MODULES[1]} required [ssl.truststore.<name>="..." ...];')
+    unknown = [name for name in options if name.startswith("ssl.") and name not in TRUST_OPTIONS]
+    if unknown:
+        raise ValueError(f"the option {unknown[0]} is not supported: write some of {', '.join(TRUST_OPTIONS)}")
+    return options

@@ -13,13 +13,16 @@ from typing import Final
 
 from ottla.broker.network.connection import Connection, Listener
 from ottla.broker.network.limits import RepeatedWarning
+from ottla.broker.network.refusals import answer_with_error
 from ottla.broker.network.token_keys import TokenKeys
 from ottla.config import ConfigError
 from ottla.config.security_settings import OAUTHBEARER, PLAIN, SERVED_MECHANISMS, ListenerSettings, handler_problem
 from ottla.protocol.errors import ErrorCode, PeerError
+from ottla.protocol.wire.api_keys import ApiKey
 from ottla.protocol.wire.primitives import Buffer
-from ottla.security.authentication import Authentication, Mechanism, State
-from ottla.security.jaas import plain_users
+from ottla.protocol.wire.request_reading import AT_ONCE_BYTES_MAX
+from ottla.security.authentication import EXCHANGES, Authentication, Mechanism, State
+from ottla.security.jaas import issuer_options, plain_users
 from ottla.security.sasl_server import PlainServer, SaslServer, ScramServer
 from ottla.security.token_validation import TokenRules, TokenServer
 from ottla.text import printable
@@ -110,7 +113,12 @@ class SaslSettings:
                     "sasl.oauthbearer.expected.audience",
                     "off loopback, sasl.oauthbearer.expected.audience and .issuer must be set: else every token of the issuer lets in",
                 )
-            self.token_keys = TokenKeys(url, refresh_ms=settings.number("sasl.oauthbearer.jwks.endpoint.refresh.ms"), clock_ms=self.clock)
+            self.token_keys = TokenKeys(
+                url,
+                refresh_ms=settings.number("sasl.oauthbearer.jwks.endpoint.refresh.ms"),
+                clock_ms=self.clock,
+                truststore=self._truststore(),
+            )
         return TokenRules(
             verify=None if self.token_keys is None else self.token_keys.verify,
             audiences=audiences,
@@ -119,6 +127,13 @@ class SaslSettings:
             scope_claim=settings.text("sasl.oauthbearer.scope.claim.name"),
             clock_skew_s=settings.number("sasl.oauthbearer.clock.skew.seconds") if self.token_keys else 0,
         )
+
+    def _truststore(self) -> Mapping[str, str]:
+        text = self._settings.own_text("sasl.jaas.config", OAUTHBEARER)
+        try:
+            return {} if text is None else issuer_options(text)
+        except ValueError as error:
+            raise ConfigError(f"listener.name.{self._settings.listener.lower()}.oauthbearer.sasl.jaas.config: {error}") from error
 
     def _problem(self, name: str, what: str) -> ConfigError:
         return ConfigError(f"listener {self._settings.listener}, {name}: {what}")
@@ -162,8 +177,22 @@ class SaslConnection(Connection):
                 raise PeerError(f"{len(frame)} bytes are no request")
             problem = authentication.problem(int.from_bytes(frame[:_KEY_BYTES], signed=True), self.sasl.clock())
             if problem is not None:
-                raise PeerError(problem)
+                self._refuse_early(frame, problem)
+                return
         super()._handle(frame)
+
+    def _refuse_early(self, frame: memoryview, problem: str) -> None:
+        """A request that may not be sent now: answered in the middle of an exchange if it is small and can be read, as Kafka does."""
+        if self.authentication.state not in EXCHANGES or len(frame) > AT_ONCE_BYTES_MAX:
+            raise PeerError(problem)
+        _, request = self.listener.dispatcher.read_request(frame, self.session)
+        text = self.authentication.interrupt(ApiKey(request.key))
+        self.parked = True
+        request.send = self._fail_later
+        for _ in answer_with_error(request, frame, ErrorCode.ILLEGAL_SASL_STATE, text):
+            pass  # the frame is small
+        if self.failing is None:
+            raise PeerError(problem)  # its response has no error
 
     def _take_token(self, token: memoryview) -> None:
         """A frame that is a token without a header, after SaslHandshake v0; a failure has no answer."""

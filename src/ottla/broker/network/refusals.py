@@ -1,7 +1,9 @@
-"""Answers with an error to requests that are too large: one error of the whole where a response has it, else one of each item.
+"""Answers with an error to requests that are not handled: one error of the whole where a response has it, else one of each item.
+
+They are too large, or their client is in the middle of its authentication.
 
 Items are what a request names: topics, partitions, groups, resources. A response repeats their names and has an error for each of them;
-which field of the one is which field of the other is read from the message classes. Kafka has no such limits.
+which field of the one is which field of the other is read from the message classes. Kafka has no limits of size.
 """
 
 import dataclasses
@@ -39,29 +41,30 @@ _Answer = Callable[[Any, ErrorCode, str], Values]
 
 
 def refuse(request: Request, buffer: memoryview, error: RequestTooLarge) -> Generator[None, None, None]:
-    """Answer with an error; work for the scheduler. `buffer` has the request's bytes and is its own.
+    """Answer a request that is too large; work for the scheduler. `buffer` has the request's bytes and is its own.
 
     Raises `error`, which closes the connection, where the response has no error for it.
     """
+    code = _CODES.get(ApiKey(request.key), ErrorCode.INVALID_REQUEST)
+    if not (yield from answer_with_error(request, buffer, code, str(error))):
+        raise error
+    log.warning("refusing a request from %s with %s: %s", request.session.client_host, code.name, printable(str(error)))
+
+
+def answer_with_error(request: Request, buffer: memoryview, code: ErrorCode, text: str) -> Generator[None, None, bool]:
+    """Answer a request with an error, in steps; False where its response has none. Raises PeerError for what cannot be read."""
     entity = response_class(request.key, request.version)
     if any(field.name == "error_code" for field in untagged_fields(entity)):
-        values = {"error_code": ErrorCode.INVALID_REQUEST, "error_message": str(error)}
-        _log_refusal(request, ErrorCode.INVALID_REQUEST, error)
-        request.reply_body([encode(fitter(entity, is_lenient=True)(values))])
-        return
+        request.reply_body([encode(fitter(entity, is_lenient=True)({"error_code": code, "error_message": text}))])
+        return True
     answer = answer_of_items(request.key, request.version)
     if answer is None:
-        raise error
+        return False
     message = yield from read_in_pieces(request.key, request.version, buffer, request.body_at, NAMED_MAX)
     if request.key == ApiKey.PRODUCE and message.acks == 0:
-        raise error  # its client expects no response
-    code = _CODES.get(ApiKey(request.key), ErrorCode.INVALID_REQUEST)
-    _log_refusal(request, code, error)
-    yield from request.reply_in_pieces(answer(message, code, str(error)))
-
-
-def _log_refusal(request: Request, code: ErrorCode, error: RequestTooLarge) -> None:
-    log.warning("refusing a request from %s with %s: %s", request.session.client_host, code.name, printable(str(error)))
+        return False  # its client expects no response
+    yield from request.reply_in_pieces(answer(message, code, text))
+    return True
 
 
 @cache

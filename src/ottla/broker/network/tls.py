@@ -35,7 +35,7 @@ ENCRYPTED_BYTES_MAX: Final = 1024 * 1024
 """So much of a response is encrypted before it is handed to the socket."""
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _VERIFY: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-_JKS: Final = (
+JKS: Final = (
     "JKS is not supported: write {name}=PKCS12 (keytool -importkeystore -deststoretype PKCS12) or {name}=PEM (`ottla docs security`)"
 )
 
@@ -138,7 +138,7 @@ class TlsSettings:
         kind = self._kind("ssl.truststore.type")
         try:
             if kind == "PKCS12":
-                certificates = _trusted_of_pkcs12(location, text("ssl.truststore.password"))
+                certificates = trusted_of_pkcs12(location, text("ssl.truststore.password"))
                 location = ""
             context.load_verify_locations(location or None, cadata=certificates or None)
         except MissingExtraError as error:
@@ -149,7 +149,7 @@ class TlsSettings:
     def _kind(self, name: str) -> str:
         kind = self._settings.text(name).strip()
         if kind == "JKS":
-            raise self._problem(name, _JKS.format(name=name))
+            raise self._problem(name, JKS.format(name=name))
         return kind
 
     def _problem(self, name: str, what: object) -> ConfigError:
@@ -171,7 +171,8 @@ def _key_of_pkcs12(location: str, password: str) -> str:
     return key + certificates
 
 
-def _trusted_of_pkcs12(location: str, password: str) -> str:
+def trusted_of_pkcs12(location: str, password: str) -> str:
+    """The certificates of a trust store as PEM text. Raises ValueError, OSError, or MissingExtraError."""
     certificates, _ = read_pkcs12(Path(location).read_bytes(), password)
     if not certificates:
         raise ValueError("it has no certificate")

@@ -168,6 +168,7 @@ def error(answer: bytes | None) -> int:
 
 
 VERSIONS = request(18, 0)
+EMPTY_HEARTBEAT = pack(">hih", 0, 0, 0)
 METADATA = request(3, 1, pack(">i", 0))
 
 
@@ -246,8 +247,12 @@ class TestSasl:
             [METADATA],
             [VERSIONS, METADATA],
             [VERSIONS, VERSIONS],
-            [handshake("PLAIN"), METADATA],
-            [handshake("PLAIN"), VERSIONS],
+            [handshake("PLAIN"), request(3, 1, pack(">i", 5_000) + (b"\0\x01t" * 5_000))],
+            [handshake("PLAIN"), request(30, 1, pack(">i", 0))],
+            [handshake("PLAIN"), request(3, 1, pack(">i", 2))],
+            [handshake("PLAIN"), request(0, 3, pack(">hhii", -1, 0, 1_000, 0))],
+            [handshake("PLAIN"), request(99, 0)],
+            [handshake("PLAIN", 0), METADATA],
             [authenticate(plain("alice", "secret"))],
             [frame(b"`\x82\x01garbage")],
             [frame(b"\0")],
@@ -279,7 +284,31 @@ class TestSasl:
 
         login = authenticate(plain("alice", "secret"))
         assert running(lambda: talk(handshake("PLAIN"), login, METADATA)) == (3, False)
-        assert running(lambda: talk(handshake("PLAIN"), METADATA, login)) == (1, True)
+        peer = running(lambda: (peer := Peer(made["SASL_PLAINTEXT"]), peer.send(handshake("PLAIN") + METADATA + login))[0])
+        assert (len(peer.answers()), bool(peer.wire.closed)) == (2, True)
+
+    @pytest.mark.parametrize(
+        ("other", "where"),
+        [(VERSIONS, 4), (handshake("PLAIN"), 4), (request(3, 1, pack(">ih", 1, 1) + b"t"), 16), (request(12, 0, EMPTY_HEARTBEAT), 4)],
+    )
+    def test_another_request_in_the_middle_of_an_exchange(
+        self, running: Any, made: dict[str, Server], other: bytes, where: int, caplog: Any
+    ) -> None:
+        """As SaslServerAuthenticator.handleSaslToken: it is answered, and the connection is closed."""
+
+        def talk() -> Peer:
+            peer = Peer(made["SASL_PLAINTEXT"])
+            assert error(peer.ask(handshake("SCRAM-SHA-256"))) == 0
+            first = ScramClient("SCRAM-SHA-256", "alice", "x", "nonce").first()
+            assert error(peer.ask(authenticate(first))) == 0
+            peer.send(other + VERSIONS)
+            return peer
+
+        peer = running(talk)
+        (answer,) = peer.answers()
+        assert unpack_from(">h", answer, where)[0] == 34
+        assert peer.wire.closed
+        assert "during SASL authentication" in caplog.text
 
     def test_a_wrong_password_is_answered_and_closed(self, running: Any, made: dict[str, Server], caplog: Any) -> None:
         def talk() -> Peer:
