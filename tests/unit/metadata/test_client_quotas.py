@@ -57,6 +57,7 @@ ORDER = [
     "ClientQuotaManagerTest.testSetAndRemoveDefaultUserQuota",
     "ClientQuotaManagerTest.testSetAndRemoveUserQuota",
     "ClientQuotaManagerTest.testSetAndRemoveUserClientQuota",
+    "ClientQuotaManagerTest.testQuotaTypesEnabledUpdatesWithDefaultCallback",
 )
 def test_the_first_quota_that_is_set_counts_in_kafkas_order() -> None:
     made = ClientQuotas()

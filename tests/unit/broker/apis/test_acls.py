@@ -61,6 +61,8 @@ OK = (ErrorCode.NONE, None)
     "AuthorizerTest.testAddAclsOnLiteralResource",
     "AuthorizerTest.testAddAclsOnWildcardResource",
     "AuthorizerTest.testAddAclsOnPrefixedResource",
+    "AuthorizerTest.testLocalConcurrentModificationOfResourceAcls",
+    "AclControlManagerTest.testAddAndDelete",
     "AclControlManagerTest.testCreateAclDeleteAcl",
     "AclControlManagerTest.testDeleteDedupe",
     "AclControlManagerTest.testCreateDedupe",
@@ -89,13 +91,15 @@ INVALID = [
         entry(principal="alice"),
         "Could not parse principal from `alice` (no colon is present separating the principal type from the principal name)",
     ),
+    (entry(principal=""), "Could not parse principal from `` (no colon is present separating the principal type from the principal name)"),
 ]
 
 
 @pytest.mark.conformance(
     "AuthorizerTest.testEmptyAclThrowsException",
-    "AuthorizerTest.testCreateAclWithInvalidResourceName",
     "AclControlManagerTest.testValidateNewAcl",
+    "AclControlManagerTest.testValidateAclWithBadPrincipal",
+    "AclControlManagerTest.testValidateAclWithEmptyPrincipal",
 )
 def test_invalid_acls_are_refused_and_the_others_created(guarded) -> None:
     results = create(guarded, *(invalid for invalid, _ in INVALID), entry())
@@ -116,6 +120,7 @@ def test_a_number_without_a_meaning_closes_the_connection(guarded, field: str, n
         guarded.start(ApiKey.DELETE_ACLS, 3, filters=[wanted(**{filtered: number})])
 
 
+@pytest.mark.conformance("AclControlManagerTest.testDeleteExceedsMaxRecords")
 def test_what_a_request_may_not_do(guarded) -> None:
     many = [entry(resource_name=f"t{number}") for number in range(10_001)]
     assert set(create(guarded, *many)) == {(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")}
@@ -145,6 +150,7 @@ def test_who_may_not_describe_and_alter_the_cluster(guarded) -> None:
     assert len(described(guarded)) == 1
 
 
+@pytest.mark.conformance("AclControlManagerTest.testLoadSnapshot")
 def test_acls_outlive_the_broker_and_are_in_force_before_it_listens(make_api, make_topic, caplog) -> None:
     files = MemoryFiles()
     first = make_api(CONFIG, files)
