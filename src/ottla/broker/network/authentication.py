@@ -185,7 +185,9 @@ class SaslConnection(Connection):
         """A request that may not be sent now: answered in the middle of an exchange if it is small and can be read, as Kafka does."""
         if self.authentication.state not in EXCHANGES or len(frame) > AT_ONCE_BYTES_MAX:
             raise PeerError(problem)
-        _, request = self.listener.dispatcher.read_request(frame, self.session)
+        api, request = self.listener.dispatcher.read_request(frame, self.session)
+        if request.version not in api.versions:
+            request.version = 0  # of ApiVersions alone: its clients try versions
         text = self.authentication.interrupt(ApiKey(request.key))
         self.parked = True
         request.send = self._fail_later

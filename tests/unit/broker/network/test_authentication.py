@@ -289,7 +289,13 @@ class TestSasl:
 
     @pytest.mark.parametrize(
         ("other", "where"),
-        [(VERSIONS, 4), (handshake("PLAIN"), 4), (request(3, 1, pack(">ih", 1, 1) + b"t"), 16), (request(12, 0, EMPTY_HEARTBEAT), 4)],
+        [
+            (VERSIONS, 4),
+            (request(18, 99), 4),
+            (handshake("PLAIN"), 4),
+            (request(3, 1, pack(">ih", 1, 1) + b"t"), 16),
+            (request(12, 0, EMPTY_HEARTBEAT), 4),
+        ],
     )
     def test_another_request_in_the_middle_of_an_exchange(
         self, running: Any, made: dict[str, Server], other: bytes, where: int, caplog: Any
