@@ -26,7 +26,7 @@ pytestmark = pytest.mark.kafka
 
 SOURCE = Path(__file__).parent.parent / "java" / "KafkaSettings.java"
 NOT_COMPARED = {"allow.everyone.if.no.acl.found", "super.users", OPEN_LISTENERS, "sasl.server.callback.handler.class"}
-"""Settings of Kafka's StandardAuthorizer, which the broker's own definitions do not have; one of Ottla's own; a class, which Kafka loads."""
+"""Settings of Kafka's StandardAuthorizer, which the broker's own definitions lack; one of Ottla's own; a class, which Kafka loads."""
 TABLES: Mapping[str, Mapping[str, Setting]] = {
     "topic": TOPIC_SETTINGS,
     "broker": {name: setting for name, setting in BROKER_SETTINGS.items() if name not in NOT_COMPARED},
