@@ -436,11 +436,46 @@ def add_user(run_tool: Callable[..., str], servers: str, name: str) -> str:
     return run_tool(*users, "--describe")
 
 
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "allow.everyone.if.no.acl.found": "false",
+}
+ALL_ACLS = {
+    "resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1, "principal_filter": None, "host_filter": None,
+    "operation": 1, "permission_type": 1,
+}  # fmt: skip
+
+
+def guard(servers: str, name: str, rate: float) -> None:
+    """Create an ACL of a user, and a quota of a client."""
+    acl = {"resource_type": 2, "resource_name": name, "resource_pattern_type": 4, "principal": f"User:{name}", "host": "*", "operation": 3,
+           "permission_type": 3}  # fmt: skip
+    ops = [{"key": "producer_byte_rate", "value": rate, "remove": False}]
+    entry = {"entity": [{"entity_type": "client-id", "entity_name": name}], "ops": ops}
+    with RawClient(servers) as raw:
+        assert [each.error_code for each in raw.call(ApiKey.CREATE_ACLS, 3, creations=[acl]).results] == [0]
+        assert [each.error_code for each in raw.call(ApiKey.ALTER_CLIENT_QUOTAS, 1, entries=[entry], validate_only=False).entries] == [0]
+
+
+def guards(servers: str) -> tuple[set[tuple[str, str]], dict[str, float]]:
+    """All ACLs as names of topics with users, and the rates of all clients."""
+    with RawClient(servers) as raw:
+        resources = raw.call(ApiKey.DESCRIBE_ACLS, 3, **ALL_ACLS).resources
+        of_clients = [{"entity_type": "client-id", "match_type": 2, "match": None}]
+        entries = raw.call(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, components=of_clients, strict=True).entries
+    return (
+        {(each.resource_name, acl.principal) for each in resources for acl in each.acls},
+        {entry.entity[0].entity_name: entry.values[0].value for entry in entries},
+    )
+
+
 def test_what_we_wrote_opens_in_apache_kafka_and_here_again(reference: Any, tmp_path: Path, run_tool: Callable[..., str]) -> None:
-    ours = OttlaProcess(tmp_path / "data", config=OUR_CONFIG)
+    ours = OttlaProcess(tmp_path / "data", config=OUR_CONFIG | AUTHORIZER)
     with ours:
         servers = ours.bootstrap_servers
         make_topics(servers, retention_ms="12345678")
+        guard(servers, "alice", 1e6)
         create_topic(servers, "spelt", **SPELLINGS)
         set_broker_configs(servers)
         write_records(servers)
@@ -452,9 +487,11 @@ def test_what_we_wrote_opens_in_apache_kafka_and_here_again(reference: Any, tmp_
     assert (in_force["segment.bytes"], in_force["retention.ms"], in_force["cleanup.policy"]) == ("1048577", "1000", "delete,compact")
     before, used = dump(run_tool, ours.data_dir, "--deep-iteration", topics=("codecs",)), producer_ids(ours.data_dir)
 
-    kafka = reference.own({}, log_dir=ours.data_dir)
+    kafka = reference.own(AUTHORIZER, log_dir=ours.data_dir)
     servers = kafka.bootstrap_servers
     assert_same(look(servers), seen)
+    assert guards(servers) == ({("alice", "User:alice")}, {"alice": 1e6})
+    guard(servers, "bob", 2e6)
     assert settings_in_force(servers) == in_force, "a setting is read alike, however it is written"
     assert dump(run_tool, ours.data_dir, "--deep-iteration", topics=("codecs",)) == before
     assert resume(servers, "readers") == {(1, 77), (2, 5)}
@@ -474,6 +511,7 @@ def test_what_we_wrote_opens_in_apache_kafka_and_here_again(reference: Any, tmp_
     with ours:
         servers = ours.bootstrap_servers
         assert_same(look(servers), seen)
+        assert guards(servers) == ({("alice", "User:alice"), ("bob", "User:bob")}, {"alice": 1e6, "bob": 2e6})
         assert add_user(run_tool, servers, "carol").count("SCRAM-SHA-512=iterations=8192") == 3
         assert resume(servers, "readers") == {(1, 150), (2, 120)}
         assert new_producer_id(servers) not in used
