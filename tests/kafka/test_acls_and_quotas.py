@@ -6,7 +6,6 @@ client without a password may administer, and ACLs about topics decide for it.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from random import Random
 from typing import Any
 
 import pytest
@@ -15,17 +14,12 @@ from click.testing import CliRunner
 from ottla.broker import Broker
 from ottla.cli.commands import acls, configs
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.testing.raw_client import RawClient, create_topic
-from ottla.testing.waiting import wait_until
+from ottla.testing.raw_client import RawClient
 from tests.support.reference.apache_kafka import KafkaTools
+from trials.acl_scripts import CONFIG, EVERYTHING, AclScripts
 
 pytestmark = pytest.mark.kafka
 
-CONFIG = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found": "true",
-    "super.users": "User:admin",
-}
 TOOLS = {"acls": ("org.apache.kafka.tools.AclCommand", acls.COMMAND), "configs": ("kafka.admin.ConfigCommand", configs.COMMAND)}
 COMMAND_LINES = """
 acls --list
@@ -132,8 +126,6 @@ def same(both: Mapping[str, str], ask: Callable[[RawClient], Any]) -> Any:
 
 ACL = {"resource_type": 2, "resource_name": "t", "resource_pattern_type": 3, "principal": "User:a", "host": "*", "operation": 3,
        "permission_type": 3}  # fmt: skip
-EVERYTHING = {"resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1, "principal_filter": None,
-              "host_filter": None, "operation": 1, "permission_type": 1}  # fmt: skip
 
 
 def test_what_cannot_be_created_is_refused_in_the_same_words(both: Mapping[str, str]) -> None:
@@ -145,71 +137,9 @@ def test_what_cannot_be_created_is_refused_in_the_same_words(both: Mapping[str, 
     same(both, lambda client: len(client.call(ApiKey.DELETE_ACLS, 3, filters=[EVERYTHING]).filter_results[0].matching_acls))
 
 
-def random_acl(rng: Random) -> dict[str, Any]:
-    return {
-        "resource_type": rng.choice([2, 2, 2, 3]),
-        "resource_name": rng.choice(["*", "x", "xy", "xyz", "y"]),
-        "resource_pattern_type": rng.choice([3, 3, 4]),
-        "principal": rng.choice(["User:ANONYMOUS", "User:ANONYMOUS", "User:*", "User:other"]),
-        "host": rng.choice(["*", "*", "127.0.0.1", "10.0.0.1"]),
-        "operation": rng.choice([2, 3, 4, 7, 8, 10, 11]),
-        "permission_type": rng.choice([2, 3, 3]),
-    }
-
-
-def random_filter(rng: Random) -> dict[str, Any]:
-    acl = random_acl(rng)
-    return {
-        "resource_type_filter": rng.choice([1, acl["resource_type"]]),
-        "resource_name_filter": rng.choice([None, acl["resource_name"]]),
-        "pattern_type_filter": rng.choice([1, 2, 3, 4]),
-        "principal_filter": rng.choice([None, None, acl["principal"]]),
-        "host_filter": rng.choice([None, None, acl["host"]]),
-        "operation": rng.choice([1, 1, acl["operation"]]),
-        "permission_type": rng.choice([1, 1, acl["permission_type"]]),
-    }
-
-
-def described(client: RawClient, wanted: Mapping[str, Any]) -> set[tuple[Any, ...]]:
-    answer = client.call(ApiKey.DESCRIBE_ACLS, 3, **wanted)
-    assert answer.error_code == 0
-    return {
-        (*(each.resource_type, each.resource_name, each.pattern_type), acl.principal, acl.host, acl.operation, acl.permission_type)
-        for each in answer.resources
-        for acl in each.acls
-    }
-
-
-def decisions(client: RawClient) -> dict[str, tuple[int, int]]:
-    """What the client may do with each topic: the error, and the bit field."""
-    topics = [{"topic_id": None, "name": name} for name in ("x", "xy", "xyzz", "y")]
-    answer = client.call(
-        ApiKey.METADATA, 12, topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=True
-    )  # fmt: skip
-    return {each.name: (int(each.error_code), each.topic_authorized_operations) for each in answer.topics}
-
-
 @pytest.mark.parametrize("seeds", [range(12)], ids=str)
 def test_seeded_requests_filters_and_decisions(both: Mapping[str, str], seeds: range) -> None:
-    clients = [RawClient(bootstrap_servers, client_id="acls") for bootstrap_servers in both.values()]
-    for client in clients:
-        for name in ("x", "xy", "xyzz"):
-            create_topic(client, name, 1)
-        wait_until(lambda client=client: [error for error, _ in decisions(client).values()] == [0, 0, 0, 3], "topics")
-    for seed in seeds:
-        rng = Random(seed)
-        creations = [random_acl(rng) for _ in range(rng.randrange(1, 12))]
-        deletions = [random_filter(rng) for _ in range(2)]
-        filters = [random_filter(rng) for _ in range(4)]
-        seen: list[list[Any]] = []
-        for client in clients:
-            results = [each.error_code for each in client.call(ApiKey.CREATE_ACLS, 3, creations=creations).results]
-            first = decisions(client)
-            found = [described(client, each) for each in filters]
-            deleted = client.call(ApiKey.DELETE_ACLS, 3, filters=deletions).filter_results
-            matched = [(each.error_code, len(each.matching_acls)) for each in deleted]
-            seen.append([results, first, found, matched, decisions(client), described(client, EVERYTHING)])
-            client.call(ApiKey.DELETE_ACLS, 3, filters=[EVERYTHING])
-        assert seen[0] == seen[1], f"seed {seed}: {creations}"
-    for client in clients:
-        client.close()
+    """`python -m trials acl-scripts` runs more of them."""
+    with AclScripts(list(both.values())) as scripts:
+        for seed in seeds:
+            assert scripts.differences(seed) == []

@@ -11,7 +11,7 @@ from typing import Any
 from ottla.broker.api_registry import APIS
 from ottla.protocol.model import Record
 from ottla.protocol.records.batch import encode_batch
-from ottla.protocol.wire.bounds import is_array, nested_entity
+from ottla.protocol.wire.bounds import is_array, kind_of, nested_entity
 from ottla.protocol.wire.messages import encode, fitter, is_flexible, request_class
 
 PAIRS = [(api.key, version) for api in APIS.values() for version in api.versions if version not in api.refused]
@@ -42,7 +42,14 @@ VALUES: dict[str, Any] = {
     "committed": True, "transaction_result": True, "coordinator_epoch": 0, "transaction_version": 0, "transactional_ids": ("x",),
     "feature": "group.version", "max_version_level": 1, "allow_downgrade": False, "upgrade_type": 1,
     "state_filters": ("Empty",), "producer_id_filters": (), "duration_filter": -1, "transactional_id_pattern": "x.*",
+    "mechanism": "PLAIN", "auth_bytes": b"\0u\0p",
+    "resource_type_filter": 2, "resource_name_filter": "t", "pattern_type_filter": 3, "principal_filter": None, "host_filter": None,
+    "operation": 3, "permission_type": 3, "principal": "User:a", "host": "*", "resource_pattern_type": 3,
+    "entity_type": "user", "entity_name": "u", "match_type": 0, "match": "u", "strict": False, "remove": False,
+    "iterations": 4096, "salt": b"salt", "salted_password": b"salted",
 }  # fmt: skip
+NUMBERS_OF_NAMES = {("value", "float64"): 1.5, ("mechanism", "int8"): 1}
+"""Where one API has a number for what is a name in others."""
 NAMES = (
     "t",
     "g",
@@ -71,7 +78,8 @@ def plausible(entity: type[Any], rng: random.Random | None = None) -> dict[str, 
             many = [plausible(nested, rng) for _ in range(count)]
             values[field.name] = many if is_array(field) else plausible(nested, rng)
         elif field.name in VALUES:
-            values[field.name] = VALUES[field.name] if rng is None or rng.random() < 0.8 else _strange(VALUES[field.name], rng)
+            value = NUMBERS_OF_NAMES.get((field.name, kind_of(field)), VALUES[field.name])
+            values[field.name] = value if rng is None or rng.random() < 0.8 else _strange(value, rng)
     return values
 
 
