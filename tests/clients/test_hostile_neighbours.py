@@ -16,7 +16,7 @@ from ottla.testing.waiting import wait_until
 from tests.support.processes import resident_bytes
 from trials.attacks.catalog import ATTACKS
 from trials.chaos.members import read_journal
-from trials.chaos.worker import LIBRARIES
+from trials.chaos.worker import CLASSIC
 
 SECONDS = float(os.environ.get("OTTLA_HOSTILE_SECONDS", "20"))
 SCALE = float(os.environ.get("OTTLA_HOSTILE_SCALE", "0.2"))
@@ -45,7 +45,7 @@ def produce(broker: OttlaProcess, values: list[bytes]) -> None:
 
 
 def test_honest_consumers_keep_their_sessions(tmp_path: Path) -> None:
-    journals = {library: tmp_path / library for library in LIBRARIES}
+    journals = {library: tmp_path / library for library in CLASSIC}
     consumers: list[ServerProcess] = []
     with OttlaProcess(tmp_path / "data", config=SETTINGS) as broker:
         create_topic(broker.bootstrap_servers, TOPIC, PARTITIONS)
@@ -55,7 +55,7 @@ def test_honest_consumers_keep_their_sessions(tmp_path: Path) -> None:
                 command = [sys.executable, "-m", "trials.chaos.worker", *job]
                 consumers.append(ServerProcess(command, log_path=tmp_path / f"{library}.log"))
             wait_until(
-                lambda: described(broker)[0] == "Stable" and len(described(broker)[1]) == len(LIBRARIES),
+                lambda: described(broker)[0] == "Stable" and len(described(broker)[1]) == len(CLASSIC),
                 "a stable group",
                 seconds=WAIT_SECONDS_MAX,
             )

@@ -46,7 +46,10 @@ def script(broker: Broker, name: str) -> Script:
 
 def test_what_a_broker_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(transaction_metrics, "INTERVAL_S", 0.05)
-    with caplog.at_level(logging.DEBUG, "ottla"), Broker(data_dir=tmp_path, metrics="127.0.0.1:0") as broker:
+    with (
+        caplog.at_level(logging.DEBUG, "ottla.broker.coordination.transactions"),
+        Broker(data_dir=tmp_path, metrics="127.0.0.1:0") as broker,
+    ):
         run, other = script(broker, "x"), script(broker, "y")
         create_topic(run.client, "t", 2)
         for each, commits in ((run, True), (run, False), (other, True)):
