@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +105,13 @@ def test_a_peer_that_makes_no_sense(http_like: int) -> None:
 
 
 @pytest.fixture
-def unused_tcp_port() -> int:
-    """A port without a listener."""
+def unused_tcp_port() -> Iterator[int]:
+    """A port without a listener, which no broker of another test can take meanwhile."""
     import socket
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
 
 
 @pytest.fixture
