@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from ottla.security.access import OPERATIONS, Operation, ResourceType
+from ottla.security.access import OPERATIONS, Operation, Principal, ResourceType
 
 WILDCARD: Final = "*"
 """As a literal name, every resource of a type; as a host, every host."""
@@ -19,6 +19,7 @@ CACHED_MAX: Final = 50_000
 CACHED_NAME_CHARACTERS_MAX: Final = 255
 """Decisions about longer names, which clients choose (a group's may have 32,767 bytes), are not remembered: a remembered one takes some
 300 bytes, and 1 kB at most."""
+_Key = tuple[Principal | str, str, Operation, ResourceType, str | None]
 _MADE_UP_NAME: Final = "hardcode"
 """The name with which Kafka asks whether everything of a type is allowed."""
 
@@ -185,24 +186,27 @@ class AclIndex:
 
 
 class StandardAuthorizer:
-    """Decides by the ACLs of an index. Decisions are remembered until an ACL changes."""
+    """Decides by the ACLs of an index. Decisions are remembered until an ACL changes.
+
+    A principal is given as one, or as its text.
+    """
 
     def __init__(self, index: AclIndex, super_users: Iterable[str] = (), *, allow_if_no_acl_found: bool = False) -> None:
         self._super_users = frozenset(super_users)
         self._default = DEFAULT_ALLOW if allow_if_no_acl_found else DEFAULT_DENY
-        self.index = index
+        self._index = index
         self._version = index.version
-        self._decisions: dict[tuple[str, str, Operation, ResourceType, str | None], Decision] = {}
+        self._decisions: dict[_Key, Decision] = {}
 
-    def decide(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> Decision:
+    def decide(self, principal: Principal | str, host: str, operation: Operation, kind: ResourceType, name: str) -> Decision:
         """Whether a principal at a host (as Java prints addresses) may do something with one resource."""
-        if self._version != self.index.version:
+        if self._version != self._index.version:
             self._forget()
         if len(name) > CACHED_NAME_CHARACTERS_MAX:
-            return self._decide(principal, host, operation, kind, name)
+            return self._decide(str(principal), host, operation, kind, name)
         key = (principal, host, operation, kind, name)
         decision = self._decisions.get(key)
-        return self._remember(key, self._decide(*key)) if decision is None else decision
+        return self._remember(key, self._decide(str(principal), host, operation, kind, name)) if decision is None else decision
 
     def _decide(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> Decision:
         if principal in self._super_users:
@@ -210,7 +214,7 @@ class StandardAuthorizer:
         allowing: Acl | None = None
         has_acls = False
         asked, granting = (operation, Operation.ALL), (operation, Operation.ALL, *IMPLYING.get(operation, ()))
-        for by_principal in self.index.about(kind, name):
+        for by_principal in self._index.about(kind, name):
             has_acls = True
             for acl in (*by_principal.get(principal, ()), *by_principal.get(ANY_USER, ())):
                 if acl.host not in (WILDCARD, host):
@@ -224,13 +228,13 @@ class StandardAuthorizer:
             return Decision(True, allowing)
         return DEFAULT_DENY if has_acls else self._default
 
-    def decide_for_any(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> Decision:
+    def decide_for_any(self, principal: Principal | str, host: str, operation: Operation, kind: ResourceType) -> Decision:
         """Whether a principal may do something with at least one resource of a type (KIP-679: Authorizer.authorizeByResourceType)."""
-        if self._version != self.index.version:
+        if self._version != self._index.version:
             self._forget()
         key = (principal, host, operation, kind, None)
         decision = self._decisions.get(key)
-        return self._remember(key, self._decide_for_any(principal, host, operation, kind)) if decision is None else decision
+        return self._remember(key, self._decide_for_any(str(principal), host, operation, kind)) if decision is None else decision
 
     def _decide_for_any(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> Decision:
         whole_type = self._decide(principal, host, operation, kind, _MADE_UP_NAME)
@@ -238,7 +242,7 @@ class StandardAuthorizer:
             return whole_type
         denied: set[tuple[PatternType, str]] = set()
         allowing: list[Acl] = []
-        for acl in self.index.of_type(kind, principal):
+        for acl in self._index.of_type(kind, principal):
             if acl.host not in (WILDCARD, host) or acl.operation not in (operation, Operation.ALL):
                 continue
             if acl.permission is PermissionType.ALLOW:
@@ -259,16 +263,16 @@ class StandardAuthorizer:
 
     def _forget(self) -> None:
         # The version first: an ACL that changes meanwhile, in another thread, makes what is decided from now on be forgotten again.
-        self._version = self.index.version
+        self._version = self._index.version
         self._decisions.clear()
 
-    def _remember(self, key: tuple[str, str, Operation, ResourceType, str | None], decision: Decision) -> Decision:
+    def _remember(self, key: _Key, decision: Decision) -> Decision:
         if len(self._decisions) >= CACHED_MAX:
             self._decisions.clear()
         self._decisions[key] = decision
         return decision
 
-    def authorized_operations(self, principal: str, host: str, kind: ResourceType, name: str) -> int:
+    def authorized_operations(self, principal: Principal | str, host: str, kind: ResourceType, name: str) -> int:
         """What a principal may do with a resource, as a bit field."""
         operations = (operation for operation in Operation if OPERATIONS[kind] & 1 << operation)
         return sum(1 << operation for operation in operations if self.decide(principal, host, operation, kind, name).is_allowed)

@@ -11,8 +11,8 @@ from typing import Final
 
 from ottla.broker.network.request import Session
 from ottla.protocol.wire.api_keys import ApiKey
-from ottla.security.access import Operation, Principal, Resource, ResourceType
-from ottla.security.acls import CACHED_MAX, Decision, StandardAuthorizer
+from ottla.security.access import Operation, Resource, ResourceType
+from ottla.security.acls import Decision, StandardAuthorizer
 from ottla.text import printable
 
 log = logging.getLogger("kafka.authorizer.logger")
@@ -30,41 +30,28 @@ class AclAuthorizer:
         self._clock_s = clock_s
         self._since_s = float("-inf")
         self._written: set[tuple[str, str, Operation, ResourceType, str, int, bool]] = set()
-        # What was allowed with the ACLs of a version: a request of a hot API looks no further.
-        self._index = decisions.index
-        self._version = -1
-        self._allowed: set[tuple[Principal, str, Operation, ResourceType, str]] = set()
 
     def authorize(self, session: Session, operation: Operation, kind: ResourceType, name: str, log_if_denied: bool = True) -> bool:
         """Whether the session's principal may do this."""
-        key = (session.principal, session.host, operation, kind, name)
-        if key in self._allowed and self._version == self._index.version and not log.isEnabledFor(logging.DEBUG):
-            return True
-        if self._version != self._index.version or len(self._allowed) >= CACHED_MAX:
-            self._allowed.clear()
-            self._version = self._index.version
-        principal = str(session.principal)
-        decision = self._decisions.decide(principal, session.host, operation, kind, name)
-        if decision.is_allowed and len(name) <= NAME_CHARACTERS_MAX:
-            self._allowed.add(key)
+        decision = self._decisions.decide(session.principal, session.host, operation, kind, name)
         if log_if_denied if not decision.is_allowed else log.isEnabledFor(logging.DEBUG):
-            self._audit(session, principal, operation, Resource(kind, name), decision)
+            self._audit(session, operation, Resource(kind, name), decision)
         return decision.is_allowed
 
     def authorize_any(self, session: Session, operation: Operation, kind: ResourceType) -> bool:
         """Whether the session's principal may do this with at least one resource of a type (KIP-679)."""
-        return self._decisions.decide_for_any(str(session.principal), session.host, operation, kind).is_allowed
+        return self._decisions.decide_for_any(session.principal, session.host, operation, kind).is_allowed
 
     def authorized_operations(self, session: Session, resource: Resource) -> int:
         """What the session's principal may do with a resource, as a bit field. Nothing is written about it."""
-        return self._decisions.authorized_operations(str(session.principal), session.host, *resource)
+        return self._decisions.authorized_operations(session.principal, session.host, *resource)
 
-    def _audit(self, session: Session, principal: str, operation: Operation, resource: Resource, decision: Decision) -> None:
+    def _audit(self, session: Session, operation: Operation, resource: Resource, decision: Decision) -> None:
         now_s = self._clock_s()
         if now_s - self._since_s >= REPEATED_AFTER_S:
             self._written.clear()
             self._since_s = now_s
-        name = resource.name[:NAME_CHARACTERS_MAX]
+        principal, name = str(session.principal), resource.name[:NAME_CHARACTERS_MAX]
         key = (principal, session.host, operation, resource.type, name, session.api_key, decision.is_allowed)
         if key in self._written or len(self._written) >= LINES_MAX:
             return

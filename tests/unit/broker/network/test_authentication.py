@@ -537,7 +537,7 @@ class TestTls:
         """Without the garbage collector, which a broker has run rarely: strangers may open and close thousands of them."""
 
         def count() -> int:
-            return sum(type(each) is TlsTransport for each in gc.get_objects())  # lazy objects of others do not like isinstance
+            return sum(type(each) is TlsTransport for each in gc.get_objects())  # isinstance would evaluate lazy objects of other libraries
 
         def talk() -> None:
             before = count()
